@@ -1,0 +1,62 @@
+package workflow
+
+import "time"
+
+// Story is everything recorded about one order: the answer to "why does it
+// wait?" and the trail of how it got there.
+type Story struct {
+	Order Order
+	// Revision counts every decision about the order, applied or not.
+	Revision int64
+	// CreatedAt, Since and UpdatedAt are when the order became known, when it
+	// entered its status, and when it was last decided about.
+	CreatedAt, Since, UpdatedAt time.Time
+	// DeadlineAt is when the armed deadline is due; zero when none is armed.
+	DeadlineAt time.Time
+	Journal    []Entry    // what was handled, oldest first
+	Outbox     []Dispatch // what is to be sent or was, oldest first
+	Held       []Envelope // what waits to become acceptable, oldest first
+	Rejected   []Refusal  // what was refused for good, oldest first
+}
+
+// Entry is one line of an order's journal: a message and what was decided.
+type Entry struct {
+	At        time.Time
+	MessageID string
+	Type      MessageType
+	ParentID  string
+	Outcome   Outcome
+	Reason    string
+	From, To  Status
+	Version   int64
+	Emitted   []string // the IDs of what it sent and armed
+}
+
+// Dispatch is one outbox row as people see it.
+type Dispatch struct {
+	Outgoing
+	State         string // waiting, sent, closed, dead
+	Attempts      int
+	NextAttemptAt time.Time
+	SentAt        time.Time // zero until sent
+	LastError     string
+}
+
+// Refusal is a rejected message as people see it.
+type Refusal struct {
+	At        time.Time
+	MessageID string
+	Type      MessageType
+	Reason    string
+	Times     int // how often it came
+}
+
+// Rejection is a message that can never be accepted, with all that could be
+// read of it. Its envelope may be invalid in any way.
+type Rejection struct {
+	Envelope
+	Delivery Delivery
+	Reason   string
+	// Fingerprint is that of the content, empty where it could not be taken.
+	Fingerprint string
+}
