@@ -51,43 +51,51 @@ type Result struct {
 }
 
 // Apply decides what a message does to an order. held are the order's early
-// messages, oldest first: those that have become acceptable are decided in the
-// same result, each the parent of what it causes. Nothing it is given changes.
+// messages, oldest first. Those that the message made acceptable, stale or
+// refused are decided in the same result, each the parent of what it causes;
+// the others stay held and are not mentioned. Nothing it is given changes.
 //
 // Duplicates by MessageId do not get here; the store knows them.
 func Apply(o Order, m Message, held []Message) Result {
-	r := Result{Before: o, Order: o, Decisions: make([]Decision, 0, 1)}
-	r.decide(m)
-	if r.Decisions[0].Outcome != Applied {
+	if o.Status == "" {
+		o.Status = NotStarted
+	}
+	r := Result{Before: o, Order: o}
+	d := r.decide(&m)
+	r.Decisions = append(r.Decisions, d)
+	if d.Outcome != Applied || len(held) == 0 {
 		return r
 	}
 	// Rule 11: held messages are decided again, oldest first, until none is
-	// acceptable.
+	// acceptable. Only one that was applied can make an older one so.
 	held = slices.Clone(held)
 	for i := 0; i < len(held); {
-		if r.decide(held[i]); r.Decisions[len(r.Decisions)-1].Outcome == Held {
-			r.Decisions = r.Decisions[:len(r.Decisions)-1]
+		d := r.decide(&held[i])
+		if d.Outcome == Held {
 			i++
 			continue
 		}
+		r.Decisions = append(r.Decisions, d)
 		held = slices.Delete(held, i, i+1)
-		i = 0
+		if d.Outcome == Applied {
+			i = 0
+		}
 	}
 	return r
 }
 
-// decide adds the decision about one message and moves the order on.
-func (r *Result) decide(m Message) {
-	next := r.Order.clone()
-	d := Decision{Message: m, From: next.Status}
-	d.Outcome, d.Reason = judge(&next, &m)
+// decide is the decision about one message; it moves the order on.
+func (r *Result) decide(m *Message) Decision {
+	d := Decision{Message: *m, From: r.Order.Status}
+	d.Outcome, d.Reason = judge(&r.Order, m)
 	if d.Outcome == Applied {
-		take(&next, &m, &d)
+		next := r.Order.clone()
+		take(&next, m, &d)
 		next.Version++
 		r.Order = next
 	}
 	d.To, d.Version = r.Order.Status, r.Order.Version
-	r.Decisions = append(r.Decisions, d)
+	return d
 }
 
 // judge asks the rules and then the table whether a message is taken.
@@ -113,15 +121,15 @@ func judge(o *Order, m *Message) (Outcome, string) {
 
 // take does what an applied message does: rules 1, 9 and 10.
 func take(o *Order, m *Message, d *Decision) {
-	if m.NotDue { // rule 1
+	if _, is := purposeOf(m.Type); is && m.NotDue { // rule 1
 		d.Reason = "it came before it was due, so it is armed again for the same time"
 		d.Deadline = arm(o, m, table[o.Status].row.Deadline)
 		d.Deadline.DueAt = m.DueAt
 		return
 	}
 	t := table[o.Status].cells[m.Type].transition
-	if m.Facts.Reason != "" {
-		d.Reason = t.Why + ": " + m.Facts.Reason
+	if said := m.Facts.reason(); said != "" {
+		d.Reason = t.Why + ": " + said
 	}
 
 	// Rule 9: record what the message says, then send or back out.
@@ -173,7 +181,7 @@ func record(o *Order, m *Message) {
 			}
 		}
 	case DispatchFailed:
-		o.Problem = f.CommandID + " could not be sent: " + f.Reason
+		o.Problem = f.CommandID + " could not be sent: " + f.reason()
 	case Retry:
 		if e := o.stuckOn(); e != nil {
 			e.State, e.Failure = EffectHeld, ""
@@ -195,9 +203,6 @@ func record(o *Order, m *Message) {
 // recordReport writes down what a message says about goods, money or the
 // shipment.
 func recordReport(o *Order, m *Message, says report) {
-	if m.Type == ShipmentFailed && o.effect(Shipment) == nil {
-		return // nothing was sent, so nothing is undone
-	}
 	e := o.record(says.Effect)
 	e.State, e.Failure = says.State, ""
 	switch says.State {
@@ -206,10 +211,14 @@ func recordReport(o *Order, m *Message, says report) {
 	case EffectUndone:
 		e.Undo = m.Facts.undoRef(says.Effect)
 	case EffectFailed:
-		e.Failure = m.Facts.Reason
+		e.Failure = m.Facts.reason()
 	case EffectWaiting, EffectOverdue:
 	}
 }
+
+// reason is the reason that a message gives, shortened to what fits a row, a
+// command's body and a person's eye. The whole text stays in the message.
+func (f *Facts) reason() string { return clip(f.Reason, 1000) }
 
 // ref is the reference that a message names for an effect.
 func (f *Facts) ref(kind EffectKind) string {

@@ -18,6 +18,9 @@ type Explanation struct {
 
 // Explain says in words where an order stands.
 func Explain(o Order) Explanation {
+	if o.Status == "" {
+		o.Status = NotStarted
+	}
 	row := table[o.Status].row
 	e := Explanation{Meaning: row.Means, WaitsFor: row.WaitsFor}
 	switch o.Status {

@@ -60,7 +60,7 @@ var (
 		return into(raw, &f.Amount) && f.Amount >= 0
 	}}
 	lines = field{"lines", `a list of at least one {"sku","quantity"} with a quantity of at least 1`, func(f *Facts, raw json.RawMessage) bool {
-		return into(raw, &f.Lines) && validLines(f.Lines)
+		return intoLines(raw, &f.Lines)
 	}}
 	reason = field{"reason", "a text", func(f *Facts, raw json.RawMessage) bool { return into(raw, &f.Reason) }}
 	dueAt  = field{"dueAt", "a time as in RFC 3339", func(f *Facts, raw json.RawMessage) bool {
@@ -84,7 +84,8 @@ func reference(name string, of func(*Facts) *string) field {
 	}}
 }
 
-// into reads a JSON value that must be of the target's kind; null is not.
+// into reads a JSON value that must be of the target's kind; null and an absent
+// member are not.
 func into(raw json.RawMessage, target any) bool {
 	return string(raw) != "null" && json.Unmarshal(raw, target) == nil
 }
@@ -98,13 +99,24 @@ func isUpper(s string) bool {
 	return true
 }
 
-func validLines(lines []Line) bool {
-	for _, l := range lines {
-		if validID(l.SKU) != "" || l.Quantity < 1 {
+// intoLines reads the positions of an order. Their members are looked up by
+// name: decoding into the struct would also take "SKU" for "sku".
+func intoLines(raw json.RawMessage, lines *[]Line) bool {
+	var list []map[string]json.RawMessage
+	if !into(raw, &list) || len(list) == 0 {
+		return false
+	}
+	*lines = make([]Line, len(list))
+	for i, members := range list {
+		l := &(*lines)[i]
+		if !into(members["sku"], &l.SKU) || validID(l.SKU) != "" {
+			return false
+		}
+		if !into(members["quantity"], &l.Quantity) || l.Quantity < 1 {
 			return false
 		}
 	}
-	return len(lines) > 0
+	return true
 }
 
 // decodeFacts reads what a body of a type must say.

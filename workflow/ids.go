@@ -3,6 +3,7 @@ package workflow
 import (
 	"strconv"
 	"strings"
+	"unicode/utf16"
 )
 
 // Limits of identities, as Service Bus has them. An order ID is shorter, so
@@ -77,7 +78,7 @@ func validID(s string) string {
 	switch {
 	case s == "":
 		return "is missing"
-	case len(s) > MaxIDLength && len([]rune(s)) > MaxIDLength:
+	case len(s) > MaxIDLength && utf16Length(s) > MaxIDLength:
 		return "is longer than " + strconv.Itoa(MaxIDLength) + " characters"
 	case strings.TrimSpace(s) != s:
 		return "begins or ends with a space"
@@ -88,6 +89,15 @@ func validID(s string) string {
 		}
 	}
 	return ""
+}
+
+// utf16Length counts characters as Service Bus and SQL Server do.
+func utf16Length(s string) int {
+	n := 0
+	for _, r := range s {
+		n += max(1, utf16.RuneLen(r))
+	}
+	return n
 }
 
 func validOrderID(s string) string {

@@ -223,10 +223,19 @@ func fingerprint(t MessageType, body []byte) (string, error) {
 func printable(r rune) bool { return r != utf8.RuneError && unicode.IsPrint(r) }
 
 // quote shortens a text from outside for use in a reason.
-func quote(s string) string {
-	const most = 200
-	if r := []rune(s); len(r) > most {
-		s = string(r[:most]) + "…"
+func quote(s string) string { return strconv.Quote(clip(s, 200)) }
+
+// clip cuts a text after so many characters, and shows that it did.
+func clip(s string, most int) string {
+	if len(s) <= most {
+		return s
 	}
-	return strconv.Quote(s)
+	n := 0
+	for i := range s {
+		if n == most {
+			return s[:i] + "…"
+		}
+		n++
+	}
+	return s
 }

@@ -122,10 +122,12 @@ func answersToAnUndo(o *Order, m *Message) (Outcome, string) {
 	undo := undoOf(says.Effect)
 	latest := o.count(undo)
 	switch attempt := attemptOf(o, undo, m.Facts.CommandID); {
-	case attempt == 0:
-		return Rejected, fmt.Sprintf("command %s was never sent", m.Facts.CommandID)
-	case e.State == EffectUndone, e.State == EffectFailed, attempt < latest:
-		return Stale, fmt.Sprintf("the failure of attempt %d does not matter any more", attempt)
+	case e.State == EffectUndone, e.State == EffectFailed:
+		return Stale, fmt.Sprintf("the %s is %s already", says.Effect, e.State)
+	case attempt == 0: // believed, it would allow a second undo beside the one in flight
+		return Rejected, fmt.Sprintf("nobody sent a command %s", m.Facts.CommandID)
+	case attempt < latest:
+		return Stale, fmt.Sprintf("attempt %d was followed by attempt %d", attempt, latest)
 	}
 	return "", ""
 }

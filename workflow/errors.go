@@ -1,0 +1,16 @@
+package workflow
+
+import "errors"
+
+// Errors that rooms tell apart. They wrap these with what was attempted.
+var (
+	// ErrNoOrder: nothing is known of an order with this ID.
+	ErrNoOrder = errors.New("no such order")
+	// ErrTransient: it did not work now and may work later; nothing was
+	// written. Whoever asked should ask again.
+	ErrTransient = errors.New("not possible at the moment")
+	// ErrMessageRefused: the broker refuses this message itself, so sending it
+	// again is of little use. Any other failure to send is the entity's
+	// trouble, not the message's.
+	ErrMessageRefused = errors.New("the broker refuses the message")
+)

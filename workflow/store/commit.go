@@ -1,0 +1,202 @@
+package store
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"orderflow/workflow"
+)
+
+// A batch is what one transaction writes: its statements run in order, all or
+// none.
+type batch []statement
+
+// statement is one SQL statement and what it must do.
+type statement struct {
+	text string
+	args []any
+	// rows is how many rows it must change; anyRows for no matter. Another
+	// number means that what was loaded is no longer so: errConflict.
+	rows int64
+}
+
+const anyRows = -1
+
+// relative is a time argument counted from the transaction's own now.
+type relative time.Duration
+
+// now is the transaction's own time.
+const now relative = 0
+
+// seqStep leaves room for the rows of one commit between two revisions.
+const seqStep = 1000
+
+// commit is the one transaction of a message: state with its revision check,
+// journal, settled and new outbox rows, rejections.
+func (s *Store) commit(f *found, r workflow.Result) (batch, error) {
+	var b batch
+	first := &r.Decisions[0]
+	if first.Outcome == workflow.Rejected {
+		b = s.reject(rejection(first.Message, first.Reason))
+		if f.revision == 0 {
+			return b, nil // nothing is known of the order, and nothing becomes known
+		}
+	}
+	row, err := s.order(f, r.Order)
+	if err != nil {
+		return nil, err
+	}
+	b = append(b, row)
+	if first.Outcome == workflow.Rejected {
+		return b, nil
+	}
+	revision := f.revision + 1
+	for place := range r.Decisions {
+		d := &r.Decisions[place]
+		if place == 0 {
+			b = append(b, s.journal(revision, d))
+			continue
+		}
+		b = append(b, s.takenUp(revision, place, d))
+		if d.Outcome == workflow.Rejected {
+			b = append(b, s.reject(rejection(d.Message, d.Reason))...)
+		}
+	}
+	if ids := r.Settled(); len(ids) > 0 {
+		b = append(b, s.settle(r.Order.ID, ids))
+	}
+	if out := r.Emissions(); len(out) > 0 {
+		b = append(b, s.emit(revision, out))
+	}
+	return b, nil
+}
+
+// order writes the order's row, new or at the revision that was loaded.
+func (s *Store) order(f *found, o workflow.Order) (statement, error) {
+	text, err := encodeState(o)
+	if err != nil {
+		return statement{}, err
+	}
+	if f.revision == 0 {
+		return statement{s.text.insertOrder, []any{o.ID, o.Version, string(o.Status), text, now, now, now}, 1}, nil
+	}
+	since := any(now)
+	if o.Status == f.order.Status {
+		since = f.since
+	}
+	return statement{s.text.updateOrder, []any{o.Version, string(o.Status), text, since, now, o.ID, f.revision}, 1}, nil
+}
+
+// journal writes the row of a message.
+func (s *Store) journal(revision int64, d *workflow.Decision) statement {
+	m := &d.Message
+	return statement{s.text.insertJournal, []any{
+		m.OrderID, revision, 0, m.ID, string(m.Type), m.Conversation, m.ParentID, m.OriginID, m.Schema, m.TraceParent,
+		m.Fingerprint, m.Body, string(d.Outcome), d.Reason, string(d.From), string(d.To), d.Version, emitted(d),
+		m.Delivery.Function, int64(m.Delivery.Count), now, now,
+	}, 1}
+}
+
+// takenUp moves the row of a held message to where it was decided.
+func (s *Store) takenUp(revision int64, place int, d *workflow.Decision) statement {
+	return statement{s.text.takeUp, []any{
+		revision, place, string(d.Outcome), d.Reason, string(d.From), string(d.To), d.Version, emitted(d), now,
+		d.Message.OrderID, d.Message.ID,
+	}, 1}
+}
+
+// emitted is the JSON list of the IDs that a decision sent and armed.
+func emitted(d *workflow.Decision) string {
+	ids := make([]string, 0, 2)
+	if d.Command != nil {
+		ids = append(ids, d.Command.ID)
+	}
+	if d.Deadline != nil {
+		ids = append(ids, d.Deadline.ID)
+	}
+	text, _ := json.Marshal(ids) // texts always encode
+	return string(text)
+}
+
+// settle closes outbox rows that are no longer wanted: deadlines always, a
+// stale delivery being harmless; commands unless a sender holds them.
+func (s *Store) settle(orderID string, ids []string) statement {
+	args := []any{orderID}
+	for _, id := range ids {
+		args = append(args, id)
+	}
+	args = append(args, now)
+	return statement{strings.Replace(s.text.settle, "(?…)", "("+places(len(ids))+")", 1), args, anyRows}
+}
+
+// emit writes new outbox rows.
+func (s *Store) emit(revision int64, out []workflow.Emission) statement {
+	var args []any
+	for place, e := range out {
+		state, visible, purpose, due := "waiting", any(now), any(nil), any(nil)
+		if e.Purpose != "" {
+			purpose = string(e.Purpose)
+			after := s.deadline(e.Purpose)
+			due, visible = relative(after), relative(after-s.sendAhead())
+			if !e.DueAt.IsZero() {
+				due, visible = e.DueAt, e.DueAt.Add(-s.sendAhead())
+			}
+		}
+		if e.Closed {
+			state = "closed"
+		}
+		args = append(args, e.OrderID, revision*seqStep+int64(place), e.ID, string(e.Type),
+			e.Conversation, e.ParentID, e.OriginID, e.TraceParent, purpose, due, notNil(e.Body), state, visible, now)
+	}
+	row := "(" + places(len(args)/len(out)) + ")"
+	return statement{s.text.insertOutbox + strings.Repeat(row+", ", len(out)-1) + row, args, int64(len(out))}
+}
+
+func (s *Store) sendAhead() time.Duration {
+	if s.options.SendAhead > 0 {
+		return s.options.SendAhead
+	}
+	return 2 * time.Minute
+}
+
+// reject keeps a rejected message, or counts one that is kept already.
+func (s *Store) reject(r workflow.Rejection) batch {
+	keep := s.options.KeepBytes
+	if keep <= 0 {
+		keep = 64 << 10
+	}
+	body := notNil(r.Body)
+	if len(body) > keep {
+		body = body[:keep]
+	}
+	return batch{{s.text.upsertRejected, []any{
+		rejectionID(r), r.OrderID, r.ID, string(r.Type), r.Conversation, r.ParentID, r.OriginID, r.Schema, r.TraceParent,
+		r.Fingerprint, body, int64(len(r.Body)), r.Reason, r.Delivery.Function, int64(r.Delivery.Count), now, now,
+	}, 1}}
+}
+
+// rejectionID is the identity of a rejected message: a hash over what came, so
+// that the same message again is the same row, and two are never one.
+func rejectionID(r workflow.Rejection) string {
+	hash := sha256.New()
+	for _, part := range []string{r.OrderID, r.ID, string(r.Type)} {
+		fmt.Fprintf(hash, "%d:%s", len(part), part)
+	}
+	hash.Write(r.Body)
+	return hex.EncodeToString(hash.Sum(nil))
+}
+
+// places is n placeholders.
+func places(n int) string { return strings.TrimSuffix(strings.Repeat("?, ", n), ", ") }
+
+// notNil keeps an empty body from becoming NULL.
+func notNil(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
+}

@@ -1,0 +1,114 @@
+-- +goose Up
+
+-- Times are text in UTC with microseconds, so that they sort as they read.
+-- Identifiers compare byte by byte (SQLite's BINARY collation).
+
+-- One row for each order. state is the order as JSON; the columns beside it
+-- are what is searched for or must not be read from inside JSON.
+CREATE TABLE orders (
+  order_id   TEXT    NOT NULL PRIMARY KEY,
+  revision   INTEGER NOT NULL, -- counts decisions; every write checks and moves it
+  version    INTEGER NOT NULL, -- counts applied messages
+  status     TEXT    NOT NULL,
+  state      TEXT    NOT NULL CHECK (json_valid(state)),
+  created_at TEXT    NOT NULL,
+  since      TEXT    NOT NULL, -- when it entered its status
+  updated_at TEXT    NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX orders_by_status ON orders (status, updated_at);
+
+-- One row for each message that was handled, in the order of decision: the
+-- inbox that duplicates are found in, the trail of decisions, and, while its
+-- outcome is Held, the keeper of a message that came too early.
+CREATE TABLE journal (
+  order_id       TEXT    NOT NULL,
+  revision       INTEGER NOT NULL,
+  place          INTEGER NOT NULL, -- 0 for the message itself, 1… for those taken up with it
+  message_id     TEXT    NOT NULL CHECK (message_id <> ''),
+  message_type   TEXT    NOT NULL,
+  conversation   TEXT    NOT NULL,
+  parent_id      TEXT    NOT NULL,
+  origin_id      TEXT    NOT NULL,
+  schema_version TEXT    NOT NULL,
+  traceparent    TEXT    NOT NULL,
+  fingerprint    TEXT    NOT NULL,
+  body           BLOB    NOT NULL,
+  outcome        TEXT    NOT NULL,
+  reason         TEXT    NOT NULL,
+  from_status    TEXT    NOT NULL,
+  to_status      TEXT    NOT NULL,
+  version        INTEGER NOT NULL,
+  emitted        TEXT    NOT NULL, -- JSON list of the IDs sent and armed
+  function       TEXT    NOT NULL,
+  delivery_count INTEGER NOT NULL,
+  received_at    TEXT    NOT NULL,
+  decided_at     TEXT    NOT NULL,
+  PRIMARY KEY (order_id, revision, place)
+) STRICT, WITHOUT ROWID;
+
+-- A rejected message does not occupy its ID.
+CREATE UNIQUE INDEX journal_by_message ON journal (order_id, message_id) WHERE outcome <> 'Rejected';
+CREATE INDEX journal_held ON journal (order_id, revision, place) WHERE outcome = 'Held';
+
+-- Messages decided on: commands to other services, and deadlines.
+CREATE TABLE outbox (
+  order_id        TEXT    NOT NULL CHECK (order_id <> ''), -- also the SessionId
+  seq             INTEGER NOT NULL, -- revision * 1000 + place: the order of commits
+  message_id      TEXT    NOT NULL CHECK (message_id <> ''),
+  message_type    TEXT    NOT NULL,
+  conversation    TEXT    NOT NULL,
+  parent_id       TEXT    NOT NULL,
+  origin_id       TEXT    NOT NULL,
+  traceparent     TEXT    NOT NULL,
+  purpose         TEXT,             -- set for a deadline
+  due_at          TEXT,             -- set for a deadline
+  body            BLOB    NOT NULL, -- a deadline's is made when it is sent
+  state           TEXT    NOT NULL CHECK (state IN ('waiting', 'sent', 'closed')),
+  visible_at      TEXT    NOT NULL, -- not before then; while claimed, the end of the lease
+  token           TEXT,             -- who claimed it
+  attempts        INTEGER NOT NULL DEFAULT 0,
+  last_error      TEXT    NOT NULL DEFAULT '',
+  broker_sequence INTEGER,          -- of a scheduled message at the broker
+  created_at      TEXT    NOT NULL,
+  sent_at         TEXT,
+  PRIMARY KEY (order_id, seq),
+  CHECK ((purpose IS NULL) = (due_at IS NULL))
+) STRICT, WITHOUT ROWID;
+
+CREATE UNIQUE INDEX outbox_by_message ON outbox (order_id, message_id);
+CREATE INDEX outbox_waiting ON outbox (visible_at, order_id, seq) WHERE state = 'waiting';
+CREATE INDEX outbox_waiting_by_order ON outbox (order_id, seq) WHERE state = 'waiting';
+-- At most one armed deadline of a purpose.
+CREATE UNIQUE INDEX outbox_armed ON outbox (order_id, purpose) WHERE purpose IS NOT NULL AND state <> 'closed';
+
+-- Messages that can never be accepted, under an identity of their own: a hash
+-- over what came. What is said of their order and type may be anything.
+CREATE TABLE rejected (
+  rejection_id   TEXT    NOT NULL PRIMARY KEY,
+  order_id       TEXT    NOT NULL,
+  message_id     TEXT    NOT NULL,
+  message_type   TEXT    NOT NULL,
+  conversation   TEXT    NOT NULL,
+  parent_id      TEXT    NOT NULL,
+  origin_id      TEXT    NOT NULL,
+  schema_version TEXT    NOT NULL,
+  traceparent    TEXT    NOT NULL,
+  fingerprint    TEXT    NOT NULL, -- empty where none could be taken
+  body           BLOB    NOT NULL, -- bounded; size is its true length
+  size           INTEGER NOT NULL,
+  reason         TEXT    NOT NULL,
+  function       TEXT    NOT NULL,
+  delivery_count INTEGER NOT NULL,
+  first_at       TEXT    NOT NULL,
+  last_at        TEXT    NOT NULL,
+  times          INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX rejected_by_order ON rejected (order_id, first_at);
+
+-- +goose Down
+DROP TABLE rejected;
+DROP TABLE outbox;
+DROP TABLE journal;
+DROP TABLE orders;

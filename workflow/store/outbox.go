@@ -1,0 +1,69 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"orderflow/workflow"
+)
+
+// Claim takes up to most outbox rows that may be sent now, for one owner and
+// until the lease ends: of each order's commands the first, and every deadline
+// due to be handed over. The token is the owner's and must be new each time.
+func (s *Store) Claim(ctx context.Context, token string, most int, lease time.Duration) ([]workflow.Claimed, error) {
+	err := s.write(ctx, batch{{s.text.claim, []any{token, relative(lease), now, int64(most)}, anyRows}})
+	if err != nil {
+		return nil, fmt.Errorf("claim outbox rows: %w", err)
+	}
+	var claimed []workflow.Claimed
+	err = s.each(ctx, s.db, s.text.claimed, token, func(scan scan) error {
+		var c workflow.Claimed
+		var purpose sql.NullString
+		err := scan(&c.OrderID, &c.Seq, &c.ID, &c.Type, &c.Conversation, &c.ParentID, &c.OriginID, &c.TraceParent,
+			&purpose, moment{&c.DueAt}, &c.Body, &c.Attempt)
+		completeDeadline(&c.Outgoing, purpose)
+		claimed = append(claimed, c)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read claimed outbox rows: %w", err)
+	}
+	return claimed, nil
+}
+
+// completeDeadline makes the body of a deadline: its row says when it is due,
+// so that is what its body says.
+func completeDeadline(out *workflow.Outgoing, purpose sql.NullString) {
+	if purpose.Valid {
+		out.Purpose = workflow.Purpose(purpose.String)
+		out.Body = workflow.DeadlineBody(out.OrderID, out.ID, out.DueAt)
+	}
+}
+
+// Mark records what became of claimed rows. A mark by an owner whose lease has
+// ended changes nothing: the row is another's by then.
+func (s *Store) Mark(ctx context.Context, token string, marks []workflow.Mark) error {
+	var b batch
+	for _, m := range marks {
+		var text string
+		var args []any
+		switch {
+		case m.Sent:
+			text, args = s.text.markSent, []any{now, sql.NullInt64{Int64: m.Sequence, Valid: m.Sequence != 0}}
+		case m.GiveBack:
+			text, args = s.text.giveBack, []any{now}
+		default:
+			text, args = s.text.markFailed, []any{relative(m.RetryAfter), m.Error}
+		}
+		b = append(b, statement{text, append(args, m.OrderID, m.Seq, token, now), anyRows})
+	}
+	if len(b) == 0 {
+		return nil
+	}
+	if err := s.write(ctx, b); err != nil {
+		return fmt.Errorf("mark outbox rows: %w", err)
+	}
+	return nil
+}

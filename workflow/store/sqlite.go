@@ -1,0 +1,220 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"path/filepath"
+	"time"
+
+	"github.com/pressly/goose/v3"
+	_ "modernc.org/sqlite" // the embedded database
+)
+
+// texts are the statements of one database. Their placeholders are filled in
+// the order in which the logic gives the arguments; (?…) is a list whose length
+// varies.
+type texts struct {
+	load, held                       string
+	insertOrder, updateOrder         string
+	insertJournal, takeUp            string
+	settle, insertOutbox             string
+	upsertRejected                   string
+	claim, claimed                   string
+	markSent, markFailed, giveBack   string
+	story, journal, outbox, rejected string
+	list, pending                    string
+}
+
+//nolint:gochecknoglobals // read-only: SQLite's statements
+var sqliteTexts = texts{
+	load: `SELECT o.revision, o.version, o.status, o.state, o.since, j.outcome, j.fingerprint, d.due_at,
+  EXISTS (SELECT 1 FROM journal AS h WHERE h.order_id = k.order_id AND h.outcome = 'Held')
+FROM (SELECT ?1 AS order_id) AS k
+LEFT JOIN orders  AS o ON o.order_id = k.order_id
+LEFT JOIN journal AS j ON j.order_id = k.order_id AND j.message_id = ?2 AND j.outcome <> 'Rejected'
+LEFT JOIN outbox  AS d ON d.order_id = k.order_id AND d.message_id = ?3`,
+
+	held: `SELECT message_id, message_type, conversation, parent_id, origin_id, schema_version, traceparent, body
+FROM journal WHERE order_id = ? AND outcome = 'Held' ORDER BY revision, place`,
+
+	insertOrder: `INSERT INTO orders (order_id, version, status, state, created_at, since, updated_at, revision)
+VALUES (?, ?, ?, ?, ?, ?, ?, 1)`,
+
+	updateOrder: `UPDATE orders SET version = ?, status = ?, state = ?, since = ?, updated_at = ?, revision = revision + 1
+WHERE order_id = ? AND revision = ?`,
+
+	insertJournal: `INSERT INTO journal (order_id, revision, place, message_id, message_type, conversation, parent_id, origin_id,
+  schema_version, traceparent, fingerprint, body, outcome, reason, from_status, to_status, version, emitted,
+  function, delivery_count, received_at, decided_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+
+	takeUp: `UPDATE journal SET revision = ?, place = ?, outcome = ?, reason = ?, from_status = ?, to_status = ?, version = ?,
+  emitted = ?, decided_at = ?
+WHERE order_id = ? AND message_id = ? AND outcome = 'Held'`,
+
+	settle: `UPDATE outbox SET state = 'closed'
+WHERE order_id = ? AND message_id IN (?…)
+  AND ((purpose IS NOT NULL AND state IN ('waiting', 'sent'))
+    OR (purpose IS NULL AND state = 'waiting' AND (token IS NULL OR visible_at <= ?)))`,
+
+	insertOutbox: `INSERT INTO outbox (order_id, seq, message_id, message_type, conversation, parent_id, origin_id, traceparent,
+  purpose, due_at, body, state, visible_at, created_at) VALUES `,
+
+	upsertRejected: `INSERT INTO rejected (rejection_id, order_id, message_id, message_type, conversation, parent_id, origin_id,
+  schema_version, traceparent, fingerprint, body, size, reason, function, delivery_count, first_at, last_at, times)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1)
+ON CONFLICT (rejection_id) DO UPDATE SET times = times + 1, last_at = excluded.last_at, reason = excluded.reason`,
+
+	// The head of each order's line of commands, unless somebody is at work on
+	// it, and every deadline that is to be handed over: the oldest first.
+	claim: `UPDATE outbox SET token = ?1, visible_at = ?2, attempts = attempts + 1
+WHERE (order_id, seq) IN (
+  SELECT o.order_id, o.seq FROM outbox AS o
+  WHERE o.state = 'waiting' AND o.visible_at <= ?3
+    AND (o.purpose IS NOT NULL OR NOT EXISTS (
+      SELECT 1 FROM outbox AS p
+      WHERE p.order_id = o.order_id AND p.state = 'waiting' AND p.purpose IS NULL AND p.seq <> o.seq
+        AND (p.seq < o.seq OR (p.token IS NOT NULL AND p.visible_at > ?3))))
+  ORDER BY o.visible_at, o.order_id, o.seq
+  LIMIT ?4)`,
+
+	claimed: `SELECT order_id, seq, message_id, message_type, conversation, parent_id, origin_id, traceparent,
+  purpose, due_at, body, attempts
+FROM outbox WHERE state = 'waiting' AND token = ? ORDER BY order_id, seq`,
+
+	markSent: `UPDATE outbox SET state = 'sent', token = NULL, sent_at = ?, broker_sequence = ?, last_error = ''
+WHERE order_id = ? AND seq = ? AND token = ? AND state = 'waiting' AND visible_at > ?`,
+
+	markFailed: `UPDATE outbox SET token = NULL, visible_at = ?, last_error = ?
+WHERE order_id = ? AND seq = ? AND token = ? AND state = 'waiting' AND visible_at > ?`,
+
+	giveBack: `UPDATE outbox SET token = NULL, visible_at = ?, attempts = attempts - 1
+WHERE order_id = ? AND seq = ? AND token = ? AND state = 'waiting' AND visible_at > ?`,
+
+	story: `SELECT o.revision, o.version, o.status, o.state, o.created_at, o.since, o.updated_at,
+  (SELECT MAX(d.due_at) FROM outbox AS d WHERE d.order_id = o.order_id AND d.purpose IS NOT NULL AND d.state <> 'closed')
+FROM orders AS o WHERE o.order_id = ?`,
+
+	journal: `SELECT decided_at, message_id, message_type, parent_id, outcome, reason, from_status, to_status, version, emitted
+FROM journal WHERE order_id = ? ORDER BY revision, place`,
+
+	outbox: `SELECT message_id, message_type, conversation, parent_id, origin_id, traceparent, purpose, due_at, body,
+  state, attempts, visible_at, sent_at, last_error
+FROM outbox WHERE order_id = ? ORDER BY seq`,
+
+	rejected: `SELECT first_at, message_id, message_type, reason, times FROM rejected WHERE order_id = ? ORDER BY first_at, rejection_id`,
+
+	list: `SELECT order_id, status, version, state FROM orders ORDER BY order_id`,
+
+	pending: `SELECT COUNT(*) FROM outbox WHERE state = 'waiting'`,
+}
+
+//go:embed migrations/sqlite/*.sql
+var sqliteMigrations embed.FS
+
+// busyTimeout is how long a writer waits for another process's transaction.
+const busyTimeout = 5 * time.Second
+
+// sqliteDSN is the address of a database file, with what every connection
+// needs. synchronous=FULL because NORMAL can lose the last commits when the
+// power fails (docs/adr/0003).
+func sqliteDSN(path string) string {
+	query := url.Values{"_txlock": {"immediate"}, "_pragma": {
+		"busy_timeout(" + fmt.Sprint(busyTimeout.Milliseconds()) + ")",
+		"journal_mode(wal)", "synchronous(full)", "foreign_keys(1)",
+	}}
+	return (&url.URL{Scheme: "file", Opaque: escapePath(path), RawQuery: query.Encode()}).String()
+}
+
+// escapePath keeps what has a meaning in a URI from being read as such.
+func escapePath(path string) string {
+	return (&url.URL{Path: filepath.ToSlash(path)}).EscapedPath()
+}
+
+// readers is how many reads run beside the one writer.
+const readers = 4
+
+// Open opens the SQLite database at a path, creates it where there is none, and
+// brings its schema up to date. The folder must exist and be writable.
+func Open(ctx context.Context, path string, options Options) (*Store, error) {
+	if options.Now == nil {
+		return nil, errors.New("store: Options.Now is required")
+	}
+	db, err := openSQLite(ctx, path)
+	if err != nil {
+		return nil, fmt.Errorf("open the database %s: %w", path, err)
+	}
+	s := &Store{db: db, text: &sqliteTexts, options: options}
+	if s.writer, err = startWriter(ctx, db, options.Now); err != nil {
+		return nil, errors.Join(fmt.Errorf("open the database %s: %w", path, err), db.Close())
+	}
+	for query, stmt := range map[string]**sql.Stmt{s.text.load: &s.loadStmt, s.text.held: &s.heldStmt} {
+		if *stmt, err = db.PrepareContext(ctx, query); err != nil {
+			return nil, errors.Join(fmt.Errorf("open the database %s: %w", path, err), s.Close())
+		}
+	}
+	return s, nil
+}
+
+// openSQLite opens and migrates under a lock of its own, because SQLite gives
+// concurrent starters none: without it some of them fail while another changes
+// the journal mode or the schema.
+func openSQLite(ctx context.Context, path string) (_ *sql.DB, err error) {
+	lock, err := sql.Open("sqlite", "file:"+escapePath(path+"-lock")+"?_pragma=busy_timeout(30000)")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	held, err := lock.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer held.Close()
+	if _, err := held.ExecContext(ctx, "BEGIN EXCLUSIVE"); err != nil {
+		return nil, fmt.Errorf("lock it for opening: %w", err)
+	}
+
+	db, err := sql.Open("sqlite", sqliteDSN(path))
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(readers + 1)
+	db.SetMaxIdleConns(readers + 1)
+	if err := migrate(ctx, db); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return db, nil
+}
+
+func migrate(ctx context.Context, db *sql.DB) error {
+	files, err := fs.Sub(sqliteMigrations, "migrations/sqlite")
+	if err != nil {
+		return err
+	}
+	provider, err := goose.NewProvider(goose.DialectSQLite3, db, files)
+	if err != nil {
+		return fmt.Errorf("read the migrations: %w", err)
+	}
+	if _, err := provider.Up(ctx); err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
+	return nil
+}
+
+// Close finishes what is being written and closes the database.
+func (s *Store) Close() error {
+	s.writer.stop()
+	return s.db.Close()
+}
+
+// write runs a batch as one transaction. It returns errConflict when a
+// statement found things changed, and an error that wraps ErrTransient when it
+// is not known to be written.
+func (s *Store) write(ctx context.Context, b batch) error {
+	return s.writer.do(ctx, b)
+}
