@@ -1,0 +1,114 @@
+package functions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"orderflow/workflow"
+)
+
+// invocationHeader is the host's own ID of an invocation.
+const invocationHeader = "X-Azure-Functions-InvocationId"
+
+// invoke runs one function for one request: within its deadline, with a panic
+// contained, logged once and answered once.
+//
+// A caller that has gone does not end the work: the host does not say by it
+// that it gave up, and what is finished all the same is a duplicate next time.
+func (a App) invoke(w http.ResponseWriter, r *http.Request, f function) {
+	rec := &record{function: f.name, invocation: r.Header.Get(invocationHeader)}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), a.Deadline)
+	defer cancel()
+	r = r.WithContext(ctx)
+	r.Body = http.MaxBytesReader(w, r.Body, a.MaxRequest)
+
+	var began time.Time
+	if a.Now != nil {
+		began = a.Now()
+	}
+	answer := a.contain(f, r, rec)
+	if a.Now != nil {
+		rec.took, rec.timed = a.Now().Sub(began), true
+	}
+	rec.status = answer.status
+	rec.log(ctx, a.Log)
+	answer.write(w)
+}
+
+// contain runs a function so that a panic costs this one request and no other.
+// Nothing has been answered by then, since functions return their answer.
+func (a App) contain(f function, r *http.Request, rec *record) (answer reply) {
+	defer func() {
+		p := recover()
+		if p == nil {
+			return
+		}
+		if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+			panic(p) // net/http drops the connection for it
+		}
+		rec.fail(fmt.Errorf("panic: %v", p))
+		rec.stack = string(debug.Stack())
+		if f.forwarded {
+			answer = broken()
+			return
+		}
+		answer = settle(rec)
+	}()
+	return f.serve(a, r, rec)
+}
+
+// posted is a function that the host invokes by its own protocol, with POST.
+func posted(serve serveFunc) serveFunc {
+	return func(a App, r *http.Request, rec *record) reply {
+		if r.Method == http.MethodPost {
+			return serve(a, r, rec)
+		}
+		rec.reason = "the host invokes functions with POST"
+		answer := settlement(http.StatusMethodNotAllowed, rec.line())
+		answer.header = http.Header{"Allow": {http.MethodPost}}
+		return answer
+	}
+}
+
+// unknown answers a path that no function has.
+func unknown(_ App, r *http.Request, rec *record) reply {
+	rec.reason = "no function has this path"
+	rec.more = []slog.Attr{slog.String("path", clip(r.URL.Path))}
+	return settlement(http.StatusNotFound, rec.reason)
+}
+
+// alive answers the host's probe. The host asks every 25 ms while it starts and
+// takes any answer for "ready", so it depends on nothing and is not logged.
+func alive() reply {
+	return reply{status: http.StatusOK, contentType: jsonType, body: struct {
+		Status    string   `json:"status"`
+		Functions []string `json:"functions"`
+	}{"ready", Names()}}
+}
+
+// settle is the host's answer to an invocation that ended with an outcome.
+func settle(rec *record) reply {
+	status, _ := statusOf(rec.outcome)
+	return settlement(status, rec.line())
+}
+
+// statusOf is the one table from outcome to HTTP status: for the host, which
+// completes a message at 200 and delivers it again at once at anything else,
+// and for whoever called the API.
+func statusOf(o workflow.Outcome) (host, api int) {
+	switch o {
+	case workflow.Applied, workflow.Held:
+		return http.StatusOK, http.StatusAccepted
+	case workflow.Duplicate, workflow.Stale:
+		return http.StatusOK, http.StatusOK
+	case workflow.Rejected:
+		return http.StatusOK, http.StatusConflict
+	case workflow.Failed:
+	}
+	return http.StatusInternalServerError, http.StatusServiceUnavailable
+}

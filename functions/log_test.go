@@ -1,0 +1,99 @@
+package functions_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"orderflow/workflow"
+)
+
+func TestOneLineIsLoggedForAnInvocationAndSaysWhoAndWhat(t *testing.T) {
+	t.Parallel()
+	var w world
+	clock := time.Date(2026, 7, 19, 10, 0, 0, 0, time.UTC)
+	a := w.app()
+	a.Now = func() time.Time {
+		clock = clock.Add(1500 * time.Microsecond)
+		return clock
+	}
+	r := newRequest(t, http.MethodPost, "/order-placed", strings.NewReader(fixture(t, "order-placed.binary")))
+	r.Header.Set("X-Azure-Functions-InvocationId", "e5c1")
+	send(a.Handler(), r)
+	line := w.logged(t)
+	delete(line, "time")
+	require.Equal(t, map[string]any{
+		"level": "INFO", "msg": "invocation", "invocationId": "e5c1", "function": "order-placed",
+		"orderId": "order-42", "messageId": origin, "messageType": "OrderPlaced", "deliveryCount": 1.0,
+		"outcome": "Applied", "from": "NotStarted", "to": "AwaitingInventory", "version": 1.0,
+		"reason": "the order was placed", "traceId": "0af7651916cd43dd8448eb211c80319c", "status": 200.0, "durationMs": 1.5,
+	}, line)
+}
+
+func TestRejectedIsAWarningAndFailedAnErrorAndTheRestIsInformation(t *testing.T) {
+	t.Parallel()
+	for outcome, level := range map[workflow.Outcome]string{
+		workflow.Applied: "INFO", workflow.Duplicate: "INFO", workflow.Stale: "INFO", workflow.Held: "INFO",
+		workflow.Rejected: "WARN", workflow.Failed: "ERROR",
+	} {
+		w := world{handle: func(context.Context, workflow.Message) (workflow.Decision, error) { return decision(outcome), nil }}
+		w.post(t, "/order-placed", invocation(placedBody, nil))
+		require.Equal(t, level, w.logged(t)["level"], outcome)
+	}
+}
+
+func TestNeitherTheLogNorTheAnswerHoldsWhatABodySays(t *testing.T) {
+	t.Parallel()
+	secret := "Zoe Secret"
+	for name, tt := range map[string]struct {
+		kind, body string
+		decide     func(workflow.Message) workflow.Decision
+	}{
+		"in a field that is refused": {"OrderPlaced", `{"orderId":"order-42","customerId":"c","currency":"` + secret + `"}`, nil},
+		"in an order ID":             {"OrderPlaced", `{"orderId":"` + secret + `"}`, nil},
+		"in a reason": {
+			"PaymentFailed", `{"orderId":"order-42","reason":"` + secret + ` has no money"}`,
+			func(m workflow.Message) workflow.Decision {
+				return workflow.Apply(workflow.Order{ID: "order-42", Status: workflow.AwaitingPayment}, m, nil).Decisions[0]
+			},
+		},
+		"in a conflict": {
+			"OrderPlaced", strings.Replace(placedBody, "c-7", secret+` \" `+secret, 1),
+			func(m workflow.Message) workflow.Decision {
+				return workflow.Apply(workflow.Order{ID: "order-42", Status: workflow.AwaitingInventory, CustomerID: "c-7"}, m, nil).Decisions[0]
+			},
+		},
+		"in a sound order": {"OrderPlaced", strings.Replace(placedBody, "c-7", secret, 1), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var w world
+			if tt.decide != nil {
+				w.handle = func(_ context.Context, m workflow.Message) (workflow.Decision, error) { return tt.decide(m), nil }
+			}
+			answer := w.post(t, "/order-placed", invocation(tt.body, map[string]any{"Subject": quoted(tt.kind)}))
+			require.Equal(t, 200, answer.Code)
+			require.NotContains(t, answer.Body.String(), secret)
+			require.NotContains(t, w.log.String(), secret)
+			require.NotEmpty(t, w.logged(t)["reason"])
+		})
+	}
+}
+
+func TestAnIdentityCannotForgeALogLineNorFloodIt(t *testing.T) {
+	t.Parallel()
+	forged := "m-1\n{\"level\":\"ERROR\"}\r\n\x1b[31m" + strings.Repeat("é", 5000)
+	var w world
+	answer := w.post(t, "/order-placed", invocation(placedBody, map[string]any{
+		"MessageId": quoted(forged), "SessionId": quoted(forged), "Subject": quoted(forged),
+	}))
+	require.Less(t, answer.Body.Len(), 2000)
+	settled(t, 200, answer)
+	require.True(t, strings.HasPrefix(w.logged(t)["messageId"].(string), "m-1\n{"))
+	require.Less(t, w.log.Len(), 2000)
+	require.Equal(t, forged, w.onlyRejection(t).ID, "what is kept is verbatim")
+}

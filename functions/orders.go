@@ -1,0 +1,37 @@
+package functions
+
+import (
+	"net/http"
+	"strings"
+)
+
+// ordersPath is where the host forwards requests to: its route prefix (api, in
+// host.json) and the route in orders/function.json.
+const ordersPath = "/api/orders"
+
+// orders is the door for people and programs that speak HTTP:
+// POST /api/orders places an order, GET /api/orders/{id} tells its story. The
+// host forwards the caller's request as it is, once it has checked the key.
+func orders() function {
+	return function{name: "orders", forwarded: true, serve: serveOrders}
+}
+
+func serveOrders(a App, r *http.Request, rec *record) reply {
+	id := strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, ordersPath), "/")
+	switch {
+	case id == "" && r.Method == http.MethodPost:
+		return place(a, r, rec)
+	case id == "":
+		return notAllowed(rec, "orders are placed with POST "+ordersPath, http.MethodPost)
+	case r.Method == http.MethodGet || r.Method == http.MethodHead:
+		return show(a, r, rec, id)
+	default:
+		return notAllowed(rec, "an order is read with GET "+ordersPath+"/{id}", http.MethodGet, http.MethodHead)
+	}
+}
+
+func notAllowed(rec *record, remedy string, methods ...string) reply {
+	answer := rec.refuse(http.StatusMethodNotAllowed, "this path does not take this method", remedy)
+	answer.header.Set("Allow", strings.Join(methods, ", "))
+	return answer
+}

@@ -1,0 +1,129 @@
+package functions
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"time"
+
+	"orderflow/workflow"
+)
+
+// record is what is known of one invocation, filled in on the way, for its log
+// line.
+type record struct {
+	function   string
+	invocation string
+	envelope   workflow.Envelope
+	delivery   workflow.Delivery
+	outcome    workflow.Outcome
+	reason     string // without values from a body
+	from, to   workflow.Status
+	version    int64
+	err        error
+	stack      string
+	status     int
+	took       time.Duration
+	timed      bool
+	more       []slog.Attr
+}
+
+// arrived notes who came, leaving the body out of it.
+func (rec *record) arrived(e workflow.Envelope, d workflow.Delivery) {
+	e.Body = nil
+	rec.envelope, rec.delivery = e, d
+}
+
+// decided notes what was decided.
+func (rec *record) decided(d workflow.Decision) {
+	rec.outcome, rec.from, rec.to, rec.version = d.Outcome, d.From, d.To, d.Version
+	// What a service said in its own words follows the reason; it may speak of
+	// a customer.
+	rec.reason = withoutValues(strings.TrimSuffix(d.Reason, ": "+d.Message.Facts.Reason))
+}
+
+// rejected notes what was kept apart, and why.
+func (rec *record) rejected(reason string) {
+	rec.outcome, rec.reason = workflow.Rejected, withoutValues(reason)
+}
+
+// fail notes an invocation that came to nothing.
+func (rec *record) fail(err error) { rec.outcome, rec.err = workflow.Failed, err }
+
+// log writes the invocation's one line.
+func (rec *record) log(ctx context.Context, log *slog.Logger) {
+	level := slog.LevelInfo
+	switch {
+	case rec.err != nil || rec.status >= 500:
+		level = slog.LevelError
+	case rec.outcome == workflow.Rejected || rec.status >= 400:
+		level = slog.LevelWarn
+	}
+	if !log.Enabled(ctx, level) {
+		return
+	}
+	attrs := make([]slog.Attr, 0, 20)
+	text := func(key, value string) {
+		if value != "" {
+			attrs = append(attrs, slog.String(key, clip(value)))
+		}
+	}
+	text("invocationId", rec.invocation)
+	text("function", rec.function)
+	text("orderId", rec.envelope.OrderID)
+	text("messageId", rec.envelope.ID)
+	text("messageType", string(rec.envelope.Type))
+	if rec.delivery.Count > 0 {
+		attrs = append(attrs, slog.Int("deliveryCount", rec.delivery.Count))
+	}
+	text("outcome", string(rec.outcome))
+	text("from", string(rec.from))
+	text("to", string(rec.to))
+	if rec.version > 0 {
+		attrs = append(attrs, slog.Int64("version", rec.version))
+	}
+	text("reason", rec.reason)
+	text("traceId", traceID(rec.envelope.TraceParent))
+	attrs = append(attrs, slog.Int("status", rec.status))
+	if rec.timed {
+		attrs = append(attrs, slog.Float64("durationMs", float64(rec.took.Microseconds())/1000))
+	}
+	attrs = append(attrs, rec.more...)
+	if rec.err != nil {
+		attrs = append(attrs, slog.String("error", rec.err.Error()))
+	}
+	if rec.stack != "" {
+		attrs = append(attrs, slog.String("stack", rec.stack))
+	}
+	log.LogAttrs(ctx, level, "invocation", attrs...)
+}
+
+// line is the invocation in one line of words, for the function's own log in
+// the host. Texts from outside are quoted, so that none can begin a new line.
+func (rec *record) line() string {
+	var b strings.Builder
+	b.Grow(192)
+	b.WriteString(rec.function)
+	if rec.outcome != "" {
+		b.WriteString(": " + string(rec.outcome))
+	}
+	if t := rec.envelope.Type; t != "" {
+		b.WriteString(" " + quote(string(t)))
+	}
+	if id := rec.envelope.ID; id != "" {
+		b.WriteString(" " + quote(id))
+	}
+	if id := rec.envelope.OrderID; id != "" {
+		b.WriteString(" of order " + quote(id))
+	}
+	if rec.to != "" {
+		b.WriteString(", " + string(rec.from) + " → " + string(rec.to))
+	}
+	if rec.reason != "" {
+		b.WriteString(": " + rec.reason)
+	}
+	if rec.outcome == workflow.Failed {
+		b.WriteString("; the cause is in the log of the process")
+	}
+	return b.String()
+}

@@ -1,0 +1,134 @@
+package functions
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"orderflow/workflow"
+)
+
+// story is workflow.Story as callers read it. Times are RFC 3339 in UTC, null
+// where there is none; lists are never null.
+type story struct {
+	OrderID   string            `json:"orderId"`
+	Status    workflow.Status   `json:"status"`
+	Meaning   string            `json:"meaning"`
+	WaitsFor  string            `json:"waitsFor"` // empty at an end
+	Facts     []string          `json:"facts"`
+	Version   int64             `json:"version"`
+	Revision  int64             `json:"revision"`
+	Since     *time.Time        `json:"since"`
+	CreatedAt *time.Time        `json:"createdAt"`
+	UpdatedAt *time.Time        `json:"updatedAt"`
+	Deadline  *deadline         `json:"deadline"`
+	Effects   []workflow.Effect `json:"effects"`
+	Journal   []entry           `json:"journal"`
+	Outbox    []dispatch        `json:"outbox"`
+	Held      []string          `json:"held"` // MessageIds
+	Rejected  []refusal         `json:"rejected"`
+}
+
+type deadline struct {
+	ID    string     `json:"id"`
+	DueAt *time.Time `json:"dueAt"`
+}
+
+type entry struct {
+	At        *time.Time           `json:"at"`
+	MessageID string               `json:"messageId"`
+	Type      workflow.MessageType `json:"type"`
+	ParentID  string               `json:"parentId"`
+	Outcome   workflow.Outcome     `json:"outcome"`
+	Reason    string               `json:"reason"`
+	From      workflow.Status      `json:"from"`
+	To        workflow.Status      `json:"to"`
+	Version   int64                `json:"version"`
+	Emitted   []string             `json:"emitted"`
+}
+
+type dispatch struct {
+	ID            string               `json:"id"`
+	Type          workflow.MessageType `json:"type"`
+	State         string               `json:"state"`
+	Attempts      int                  `json:"attempts"`
+	NextAttemptAt *time.Time           `json:"nextAttemptAt"`
+	SentAt        *time.Time           `json:"sentAt"`
+	LastError     string               `json:"lastError"`
+}
+
+type refusal struct {
+	At        *time.Time           `json:"at"`
+	MessageID string               `json:"messageId"`
+	Type      workflow.MessageType `json:"type"`
+	Reason    string               `json:"reason"`
+	Times     int                  `json:"times"`
+}
+
+// show tells the story of one order.
+func show(a App, r *http.Request, rec *record, id string) reply {
+	rec.envelope.OrderID = id
+	if !isOrderID(id) {
+		return rec.refuse(http.StatusBadRequest, "the last part of the path cannot be the ID of an order",
+			fmt.Sprintf("ask for an ID of 1 to %d letters, digits and . _ ~ -", workflow.MaxOrderIDLength))
+	}
+	told, err := a.Orders.Story(r.Context(), id)
+	if errors.Is(err, workflow.ErrNoOrder) {
+		return rec.refuse(http.StatusNotFound, "nothing is known of order "+id, "check the ID, which is case-sensitive; an order is known once it is placed")
+	}
+	if err != nil {
+		return retryLater(rec, fmt.Errorf("read the story of an order: %w", err), "the order cannot be read at the moment", "ask again")
+	}
+	return ok(http.StatusOK, tell(told))
+}
+
+func tell(s workflow.Story) story {
+	explained := workflow.Explain(s.Order)
+	told := story{
+		OrderID: s.Order.ID, Status: s.Order.Status,
+		Meaning: explained.Meaning, WaitsFor: explained.WaitsFor, Facts: list(explained.Facts),
+		Version: s.Order.Version, Revision: s.Revision,
+		Since: moment(s.Since), CreatedAt: moment(s.CreatedAt), UpdatedAt: moment(s.UpdatedAt),
+		Effects: list(s.Order.Effects),
+		Journal: make([]entry, 0, len(s.Journal)), Outbox: make([]dispatch, 0, len(s.Outbox)),
+		Held: make([]string, 0, len(s.Held)), Rejected: make([]refusal, 0, len(s.Rejected)),
+	}
+	if s.Order.Armed != "" {
+		told.Deadline = &deadline{s.Order.Armed, moment(s.DeadlineAt)}
+	}
+	for _, e := range s.Journal {
+		told.Journal = append(told.Journal, entry{
+			moment(e.At), e.MessageID, e.Type, e.ParentID, e.Outcome, e.Reason, e.From, e.To, e.Version, list(e.Emitted),
+		})
+	}
+	for _, d := range s.Outbox {
+		told.Outbox = append(told.Outbox, dispatch{
+			d.ID, d.Type, d.State, d.Attempts, moment(d.NextAttemptAt), moment(d.SentAt), d.LastError,
+		})
+	}
+	for _, h := range s.Held {
+		told.Held = append(told.Held, h.ID)
+	}
+	for _, r := range s.Rejected {
+		told.Rejected = append(told.Rejected, refusal{moment(r.At), r.MessageID, r.Type, r.Reason, r.Times})
+	}
+	return told
+}
+
+// moment is a time for JSON: in UTC, null where there is none.
+func moment(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC()
+	return &t
+}
+
+// list is a list for JSON, where an empty one is [] and not null.
+func list[T any](items []T) []T {
+	if items == nil {
+		return []T{}
+	}
+	return items
+}
