@@ -85,7 +85,7 @@ func readOrder(r *http.Request, maxBody int) (workflow.Envelope, *problemBody) {
 		return bad(http.StatusUnsupportedMediaType, "the Content-Type does not say JSON", "send the order as "+jsonType)
 	}
 	key := r.Header.Values("Idempotency-Key")
-	if len(key) > 1 || (len(key) == 1 && !isID(key[0])) {
+	if len(key) > 1 || (len(key) == 1 && workflow.IDFault(key[0]) != "") {
 		return bad(http.StatusBadRequest, fmt.Sprintf("the header Idempotency-Key is no text of 1 to %d printable characters", workflow.MaxIDLength),
 			"send one key, the same whenever the same order is sent, or none")
 	}
@@ -101,7 +101,7 @@ func readOrder(r *http.Request, maxBody int) (workflow.Envelope, *problemBody) {
 	if err := json.Unmarshal(e.Body, &object); err != nil || object == nil {
 		return bad(http.StatusBadRequest, "the body is not a JSON object"+because(err), "send one order as a JSON object")
 	}
-	if json.Unmarshal(object["orderId"], &e.OrderID) != nil || !isOrderID(e.OrderID) {
+	if json.Unmarshal(object["orderId"], &e.OrderID) != nil || workflow.OrderIDFault(e.OrderID) != "" {
 		return bad(http.StatusBadRequest, fmt.Sprintf("the field orderId is no text of 1 to %d letters, digits and . _ ~ -", workflow.MaxOrderIDLength),
 			"give the order an ID of that form")
 	}

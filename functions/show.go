@@ -69,7 +69,7 @@ type refusal struct {
 // show tells the story of one order.
 func show(a App, r *http.Request, rec *record, id string) reply {
 	rec.envelope.OrderID = id
-	if !isOrderID(id) {
+	if workflow.OrderIDFault(id) != "" {
 		return rec.refuse(http.StatusBadRequest, "the last part of the path cannot be the ID of an order",
 			fmt.Sprintf("ask for an ID of 1 to %d letters, digits and . _ ~ -", workflow.MaxOrderIDLength))
 	}

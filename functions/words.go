@@ -3,10 +3,7 @@ package functions
 import (
 	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
-
-	"orderflow/workflow"
 )
 
 // clip bounds a text from outside for use in a log.
@@ -46,33 +43,4 @@ func withoutValues(reason string) string {
 		}
 		reason = after[min(end+1, len(after)):]
 	}
-}
-
-// isOrderID reports whether a text can be an order's ID.
-func isOrderID(s string) bool {
-	if s == "" || len(s) > workflow.MaxOrderIDLength {
-		return false
-	}
-	for _, r := range s {
-		switch {
-		case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9':
-		case strings.ContainsRune("._~-", r):
-		default:
-			return false
-		}
-	}
-	return true
-}
-
-// isID reports whether a text can be the ID of a message.
-func isID(s string) bool {
-	if s == "" || utf8.RuneCountInString(s) > workflow.MaxIDLength || strings.TrimSpace(s) != s {
-		return false
-	}
-	for _, r := range s {
-		if r == utf8.RuneError || !unicode.IsPrint(r) {
-			return false
-		}
-	}
-	return true
 }

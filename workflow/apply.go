@@ -89,10 +89,9 @@ func (r *Result) decide(m *Message) Decision {
 	d := Decision{Message: *m, From: r.Order.Status}
 	d.Outcome, d.Reason = judge(&r.Order, m)
 	if d.Outcome == Applied {
-		next := r.Order.clone()
-		take(&next, m, &d)
-		next.Version++
-		r.Order = next
+		r.Order = r.Order.clone()
+		take(&r.Order, m, &d)
+		r.Order.Version++
 	}
 	d.To, d.Version = r.Order.Status, r.Order.Version
 	return d

@@ -23,16 +23,11 @@ func Explain(o Order) Explanation {
 	}
 	row := table[o.Status].row
 	e := Explanation{Meaning: row.Means, WaitsFor: row.WaitsFor}
-	switch o.Status {
-	case Compensating:
-		if last := o.lastStanding(); last != nil {
-			e.WaitsFor = "the answer to " + CommandID(o.ID, undoOf(last.Kind), o.count(undoOf(last.Kind)))
-		}
-	case NeedsAttention:
-		if stuck := o.stuckOn(); stuck != nil {
-			e.WaitsFor = "a person, about the " + string(stuck.Kind) + ": " + choices(stuck)
-		}
-	case NotStarted, AwaitingInventory, AwaitingPayment, AwaitingShipment, Completed, Cancelled:
+	if last := o.lastStanding(); o.Status == Compensating && last != nil {
+		e.WaitsFor = "the answer to " + CommandID(o.ID, undoOf(last.Kind), o.count(undoOf(last.Kind)))
+	}
+	if stuck := o.stuckOn(); o.Status == NeedsAttention && stuck != nil {
+		e.WaitsFor = "a person, about the " + string(stuck.Kind) + ": " + choices(stuck)
 	}
 	for _, effect := range o.Effects {
 		e.Facts = append(e.Facts, describe(effect))

@@ -3,6 +3,7 @@ package workflow
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -11,7 +12,7 @@ import (
 type field struct {
 	name string
 	want string
-	read func(*Facts, json.RawMessage) bool
+	read func(*Facts, any) bool
 }
 
 // fieldsOf lists the members that a message of each type must have besides
@@ -53,41 +54,52 @@ var (
 	commandID     = reference("commandId", func(f *Facts) *string { return &f.CommandID })
 	timeoutID     = reference("timeoutId", func(f *Facts) *string { return &f.TimeoutID })
 
-	currency = field{"currency", `three capital letters, such as "EUR"`, func(f *Facts, raw json.RawMessage) bool {
-		return into(raw, &f.Currency) && len(f.Currency) == 3 && isUpper(f.Currency)
+	currency = field{"currency", `three capital letters, such as "EUR"`, func(f *Facts, value any) bool {
+		return isText(value, &f.Currency) && len(f.Currency) == 3 && isUpper(f.Currency)
 	}}
-	amount = field{"amount", "a whole number in the currency's smallest unit, not negative", func(f *Facts, raw json.RawMessage) bool {
-		return into(raw, &f.Amount) && f.Amount >= 0
+	amount = field{"amount", "a whole number in the currency's smallest unit, not negative", func(f *Facts, value any) bool {
+		return isWhole(value, &f.Amount) && f.Amount >= 0
 	}}
-	lines = field{"lines", `a list of at least one {"sku","quantity"} with a quantity of at least 1`, func(f *Facts, raw json.RawMessage) bool {
-		return intoLines(raw, &f.Lines)
+	lines = field{"lines", `a list of at least one {"sku","quantity"} with a quantity of at least 1`, func(f *Facts, value any) bool {
+		return isLines(value, &f.Lines)
 	}}
-	reason = field{"reason", "a text", func(f *Facts, raw json.RawMessage) bool { return into(raw, &f.Reason) }}
-	dueAt  = field{"dueAt", "a time as in RFC 3339", func(f *Facts, raw json.RawMessage) bool {
+	reason = field{"reason", "a text", func(f *Facts, value any) bool { return isText(value, &f.Reason) }}
+	dueAt  = field{"dueAt", "a time as in RFC 3339", func(f *Facts, value any) bool {
 		var text string
-		if !into(raw, &text) {
+		if !isText(value, &text) {
 			return false
 		}
 		at, err := time.Parse(time.RFC3339Nano, text)
 		f.DueAt = at.UTC()
 		return err == nil
 	}}
-	version = field{"version", "the version of the order that was seen, a whole number", func(f *Facts, raw json.RawMessage) bool {
-		return into(raw, &f.Version) && f.Version >= 0
+	version = field{"version", "the version of the order that was seen, a whole number", func(f *Facts, value any) bool {
+		return isWhole(value, &f.Version) && f.Version >= 0
 	}}
 )
 
 func reference(name string, of func(*Facts) *string) field {
 	want := fmt.Sprintf("a text of 1 to %d printable characters", MaxIDLength)
-	return field{name, want, func(f *Facts, raw json.RawMessage) bool {
-		return into(raw, of(f)) && validID(*of(f)) == ""
+	return field{name, want, func(f *Facts, value any) bool {
+		return isText(value, of(f)) && IDFault(*of(f)) == ""
 	}}
 }
 
-// into reads a JSON value that must be of the target's kind; null and an absent
-// member are not.
-func into(raw json.RawMessage, target any) bool {
-	return string(raw) != "null" && json.Unmarshal(raw, target) == nil
+// isText reads a JSON string; null and an absent member are none.
+func isText(value any, to *string) (is bool) {
+	*to, is = value.(string)
+	return is
+}
+
+// isWhole reads a JSON number written without fraction and exponent.
+func isWhole(value any, to *int64) bool {
+	number, is := value.(json.Number)
+	if !is {
+		return false
+	}
+	n, err := strconv.ParseInt(number.String(), 10, 64)
+	*to = n
+	return err == nil
 }
 
 func isUpper(s string) bool {
@@ -99,34 +111,31 @@ func isUpper(s string) bool {
 	return true
 }
 
-// intoLines reads the positions of an order. Their members are looked up by
-// name: decoding into the struct would also take "SKU" for "sku".
-func intoLines(raw json.RawMessage, lines *[]Line) bool {
-	var list []map[string]json.RawMessage
-	if !into(raw, &list) || len(list) == 0 {
-		return false
-	}
-	*lines = make([]Line, len(list))
-	for i, members := range list {
-		l := &(*lines)[i]
-		if !into(members["sku"], &l.SKU) || validID(l.SKU) != "" {
+// isLines reads the positions of an order.
+func isLines(value any, to *[]Line) bool {
+	list, _ := value.([]any)
+	*to = make([]Line, len(list))
+	for i := range list {
+		members, _ := list[i].(map[string]any)
+		l := &(*to)[i]
+		if !isText(members["sku"], &l.SKU) || IDFault(l.SKU) != "" {
 			return false
 		}
-		if !into(members["quantity"], &l.Quantity) || l.Quantity < 1 {
+		if !isWhole(members["quantity"], &l.Quantity) || l.Quantity < 1 {
 			return false
 		}
 	}
-	return true
+	return len(list) > 0
 }
 
 // decodeFacts reads what a body of a type must say.
-func decodeFacts(t MessageType, orderID string, object map[string]json.RawMessage) (Facts, error) {
+func decodeFacts(t MessageType, orderID string, object map[string]any) (Facts, error) {
 	fields, known := fieldsOf[t]
 	if !known {
 		return Facts{}, malformed("the message type (Subject) %s is not known", quote(string(t)))
 	}
 	var id string
-	if raw, present := object["orderId"]; !present || !into(raw, &id) {
+	if !isText(object["orderId"], &id) {
 		return Facts{}, malformed("%s: the field orderId is missing or not a text", t)
 	}
 	if id != orderID {
@@ -134,13 +143,22 @@ func decodeFacts(t MessageType, orderID string, object map[string]json.RawMessag
 	}
 	var facts Facts
 	for _, f := range fields {
-		raw, present := object[f.name]
+		value, present := object[f.name]
 		if !present {
 			return Facts{}, malformed("%s: the field %s is missing; it must be %s", t, f.name, f.want)
 		}
-		if !f.read(&facts, raw) {
-			return Facts{}, malformed("%s: the field %s must be %s; it is %s", t, f.name, f.want, quote(string(raw)))
+		if !f.read(&facts, value) {
+			return Facts{}, malformed("%s: the field %s must be %s; it is %s", t, f.name, f.want, shown(value))
 		}
 	}
 	return facts, nil
+}
+
+// shown is a JSON value as a person may read it in a reason.
+func shown(value any) string {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return "unreadable"
+	}
+	return clip(string(text), 200)
 }

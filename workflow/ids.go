@@ -72,9 +72,10 @@ func kebab(s string) string {
 	return b.String()
 }
 
-// validID says what is wrong with an identity, or nothing. Outer spaces are
-// refused because SQL Server ignores trailing ones when it compares.
-func validID(s string) string {
+// IDFault says what is wrong with an identity, as in "MessageId " + IDFault(id);
+// empty when nothing is. Outer spaces are refused because SQL Server ignores
+// trailing ones when it compares.
+func IDFault(s string) string {
 	switch {
 	case s == "":
 		return "is missing"
@@ -100,7 +101,9 @@ func utf16Length(s string) int {
 	return n
 }
 
-func validOrderID(s string) string {
+// OrderIDFault says what keeps a text from being an order ID; empty when nothing
+// does.
+func OrderIDFault(s string) string {
 	if s == "" {
 		return "is missing"
 	}

@@ -95,13 +95,13 @@ func malformed(format string, args ...any) error {
 // ever replaced by a random value. Errors wrap ErrMalformed and say what is
 // wrong, where, in words for the person who has to mend it.
 func (e Envelope) Decode() (Message, error) {
-	if why := validID(e.ID); why != "" {
+	if why := IDFault(e.ID); why != "" {
 		return Message{}, malformed("MessageId %s", why)
 	}
-	if why := validID(e.OrderID); why != "" {
+	if why := IDFault(e.OrderID); why != "" {
 		return Message{}, malformed("SessionId %s", why)
 	}
-	if why := validOrderID(e.OrderID); why != "" {
+	if why := OrderIDFault(e.OrderID); why != "" {
 		return Message{}, malformed("SessionId %q is no order ID: it %s", e.OrderID, why)
 	}
 	for _, id := range []struct{ name, value string }{
@@ -110,7 +110,7 @@ func (e Envelope) Decode() (Message, error) {
 		if id.value == "" {
 			continue
 		}
-		if why := validID(id.value); why != "" {
+		if why := IDFault(id.value); why != "" {
 			return Message{}, malformed("%s %s", id.name, why)
 		}
 	}
@@ -132,7 +132,7 @@ func (e Envelope) Decode() (Message, error) {
 	if err != nil {
 		return Message{}, err
 	}
-	fingerprint, err := fingerprint(e.Type, body)
+	fingerprint, err := fingerprint(e.Type, object)
 	if err != nil {
 		return Message{}, err
 	}
@@ -150,7 +150,7 @@ func selfOr(id, self string) string {
 
 // parseBody reads a body as one JSON object, unwrapping once a JSON string
 // that holds it, and returns its members and the object's own bytes.
-func parseBody(raw []byte) (map[string]json.RawMessage, []byte, error) {
+func parseBody(raw []byte) (map[string]any, []byte, error) {
 	body := bytes.TrimSpace(bytes.TrimPrefix(raw, []byte("\ufeff")))
 	if len(body) == 0 {
 		return nil, nil, malformed("the body is empty; a JSON object is expected")
@@ -168,12 +168,18 @@ func parseBody(raw []byte) (map[string]json.RawMessage, []byte, error) {
 	if depth := nesting(body); depth > MaxNesting {
 		return nil, nil, malformed("the body is nested deeper than %d levels", MaxNesting)
 	}
-	var object map[string]json.RawMessage
-	if err := json.Unmarshal(body, &object); err != nil || object == nil {
+	var whole json.RawMessage
+	if err := json.Unmarshal(body, &whole); err != nil { // to the end, unlike Decoder
 		var syntax *json.SyntaxError
 		if errors.As(err, &syntax) {
 			return nil, nil, malformed("the body is not JSON: %v at byte %d", err, syntax.Offset)
 		}
+		return nil, nil, malformed("the body is not JSON: %v", err)
+	}
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.UseNumber() // an amount is never a float, not even for a moment
+	var object map[string]any
+	if err := decoder.Decode(&object); err != nil || object == nil {
 		return nil, nil, malformed("the body is not a JSON object")
 	}
 	return object, body, nil
@@ -202,14 +208,8 @@ func nesting(text []byte) int {
 
 // fingerprint is taken over the canonical body: fields sorted, spacing gone,
 // numbers as they were written.
-func fingerprint(t MessageType, body []byte) (string, error) {
-	decoder := json.NewDecoder(bytes.NewReader(body))
-	decoder.UseNumber()
-	var content any
-	if err := decoder.Decode(&content); err != nil {
-		return "", malformed("the body is not JSON: %v", err)
-	}
-	canonical, err := json.Marshal(content)
+func fingerprint(t MessageType, object map[string]any) (string, error) {
+	canonical, err := json.Marshal(object)
 	if err != nil {
 		return "", malformed("the body cannot be written as JSON: %v", err)
 	}

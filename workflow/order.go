@@ -128,12 +128,11 @@ func (o *Order) Awaited() []string {
 			ids = append(ids, CommandID(o.ID, command, n))
 		}
 	}
-	switch o.Status {
-	case AwaitingInventory:
+	if o.Status == AwaitingInventory {
 		await(ReserveInventory)
-	case AwaitingPayment:
+	}
+	if o.Status == AwaitingPayment {
 		await(CapturePayment)
-	case NotStarted, AwaitingShipment, Compensating, NeedsAttention, Completed, Cancelled:
 	}
 	for _, e := range o.Effects {
 		if e.State == EffectWaiting || e.State == EffectOverdue {
