@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"orderflow/workflow"
@@ -16,7 +15,8 @@ import (
 
 // Rows is the outbox table.
 type Rows interface {
-	// Claim takes rows that may be sent now, until the lease ends.
+	// Claim takes rows that may be sent now, until the lease ends; those of one
+	// order in the order of their Seq.
 	Claim(ctx context.Context, token string, most int, lease time.Duration) ([]workflow.Claimed, error)
 	// Mark records what became of them; it changes nothing once the lease is
 	// over.
@@ -29,12 +29,12 @@ type Sender interface {
 	// to the broker, in order. It returns the sequence number of each that was
 	// accepted, 0 where there is none; the error is about the one after them
 	// and wraps workflow.ErrMessageRefused if the broker refuses the message
-	// itself.
+	// itself. It returns soon after ctx ended.
 	Send(ctx context.Context, messages []workflow.Outgoing) (sequences []int64, err error)
 }
 
 // Dispatcher drains the outbox. Several may run at once, in one process or
-// many: rows are claimed.
+// many: rows are claimed. The fields without a default are required.
 type Dispatcher struct {
 	Rows   Rows
 	Sender Sender
@@ -51,138 +51,118 @@ type Dispatcher struct {
 	Parallel int
 	// Lease is how long a claim holds. Zero means one minute.
 	Lease time.Duration
-	// SendTimeout bounds one send. Zero means 10 seconds.
+	// SendTimeout bounds one send, and so does half the lease. Zero means 10
+	// seconds.
 	SendTimeout time.Duration
 }
 
-// The limits of the delay before a row is tried again.
-const (
-	retryFirst = time.Second
-	retryMost  = 5 * time.Minute
-)
+// markTimeout bounds the recording of what became of rows, which goes on after
+// a run was told to stop.
+const markTimeout = 5 * time.Second
 
-// Drain sends what waits until nothing is left, the budget is spent, or the
-// broker does not answer. It returns how many messages were sent and whether
-// more may be waiting; the error is about the outbox itself. A message that
-// could not be sent is no error of Drain: its row says when it is tried again.
+// Drain sends what waits until nothing is left that may be sent now, the budget
+// is spent, or a whole batch in a row did not get through. It returns how many
+// messages were sent and whether more may be sent already; the error is about
+// the outbox itself. A message that could not be sent is no error of Drain: its
+// row says when it is tried again.
 func (d *Dispatcher) Drain(ctx context.Context) (sent int, more bool, err error) {
+	return d.drain(ctx, nil)
+}
+
+// drain is Drain, and looks for new rows whenever it is woken. One goroutine
+// keeps the books, claiming and marking; others send, one line each. So a line
+// that is slow keeps nobody but itself waiting.
+func (d *Dispatcher) drain(ctx context.Context, wake <-chan struct{}) (sent int, more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, or(d.Budget, 45*time.Second))
 	defer cancel()
-	for {
-		n, ok, err := d.round(ctx)
-		sent += n.sent
-		switch {
-		case err != nil && ctx.Err() != nil:
-			return sent, true, nil // the budget is spent
-		case err != nil:
-			return sent, true, fmt.Errorf("drain the outbox: %w", err)
-		case n.claimed == 0:
-			return sent, false, nil
-		case !ok || ctx.Err() != nil:
-			return sent, true, nil
-		}
-	}
-}
-
-// count is what a round did.
-type count struct{ claimed, sent int }
-
-// round claims, sends and marks once. It is not ok when nothing got through:
-// then the broker is given a rest until the next run.
-func (d *Dispatcher) round(ctx context.Context) (n count, ok bool, err error) {
-	token := d.Token()
-	claimed, err := d.Rows.Claim(ctx, token, or(d.Batch, 100), or(d.Lease, time.Minute))
-	if err != nil || len(claimed) == 0 {
-		return n, true, err
-	}
-	n.claimed = len(claimed)
-
 	var (
-		mu      sync.Mutex
-		marks   []workflow.Mark
-		wg      sync.WaitGroup
-		workers = make(chan struct{}, or(d.Parallel, 16))
+		batch, parallel = or(d.Batch, 100), or(d.Parallel, 16)
+
+		queue  []line                      // claimed and not begun
+		busy   int                         // lines that are being sent
+		done   = make(chan line, parallel) // lines that were
+		look   = true                      // there may be rows to claim
+		failed int                         // lines in a row that did not get through
 	)
-	for _, line := range lines(claimed) {
-		workers <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-workers }()
-			done := d.send(ctx, line)
-			mu.Lock()
-			defer mu.Unlock()
-			marks = append(marks, done...)
-		})
-	}
-	wg.Wait()
-	for _, m := range marks {
-		if m.Sent {
-			n.sent++
+	for {
+		if look && len(queue) == 0 && busy < parallel && failed < batch && err == nil && ctx.Err() == nil {
+			var n int
+			if queue, n, err = d.claim(ctx, batch); err != nil && ctx.Err() != nil {
+				err = nil // the run was told to stop, which is no fault of the outbox
+			}
+			look = n == batch
+		}
+		for ; len(queue) > 0 && busy < parallel; queue = queue[1:] {
+			busy++
+			go func(l line) { done <- d.send(ctx, l) }(queue[0])
+		}
+		if busy == 0 {
+			return sent, err != nil || failed >= batch || ctx.Err() != nil, err
+		}
+		select {
+		case l := <-done:
+			finished := gather(l, done)
+			busy -= len(finished)
+			for _, l := range finished {
+				n := l.sent()
+				sent += n
+				failed++
+				if n > 0 {
+					failed, look = 0, true // the next of its order may follow
+				}
+				look = look || l.marks[0].GiveBack // it was too late for this claim
+			}
+			if markErr := d.mark(ctx, finished); markErr != nil {
+				err, queue = errors.Join(err, markErr), nil // their leases run out
+			}
+		case <-wake:
+			look = true
 		}
 	}
-	// What was sent is marked even if the run has to end: else it is sent again.
-	err = d.Rows.Mark(context.WithoutCancel(ctx), token, marks)
-	return n, n.sent > 0, err
 }
 
-// lines splits claimed rows, which come ordered, into what has to be sent one
-// after the other: an order's commands. Deadlines go by themselves, so that a
-// stuck command never holds back the deadline that will rescue it.
-func lines(claimed []workflow.Claimed) [][]workflow.Claimed {
-	var all [][]workflow.Claimed
-	for i, c := range claimed {
-		last := len(all) - 1
-		if i > 0 && c.Purpose == "" && all[last][0].Purpose == "" && all[last][0].OrderID == c.OrderID {
-			all[last] = append(all[last], c)
-			continue
+// claim takes rows and arranges them in lines. It returns how many rows.
+func (d *Dispatcher) claim(ctx context.Context, most int) ([]line, int, error) {
+	token, lease := d.Token(), d.lease()
+	// Counted from before it asks, and with a margin for the mark.
+	over := make(chan struct{})
+	time.AfterFunc(lease-d.sendTimeout()-lease/10, func() { close(over) })
+	claimed, err := d.Rows.Claim(ctx, token, most, lease)
+	if err != nil {
+		return nil, 0, fmt.Errorf("drain the outbox: %w", err)
+	}
+	all := lines(claimed)
+	for i := range all {
+		all[i].token, all[i].over = token, over
+	}
+	return all, len(claimed), nil
+}
+
+// mark records what became of lines. What was sent is marked even if the run
+// has to end: else it is sent again.
+func (d *Dispatcher) mark(ctx context.Context, finished []line) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), markTimeout)
+	defer cancel()
+	marks := make(map[string][]workflow.Mark)
+	for _, l := range finished {
+		marks[l.token] = append(marks[l.token], l.marks...)
+	}
+	var all error
+	for token, marks := range marks {
+		if err := d.Rows.Mark(ctx, token, marks); err != nil {
+			all = errors.Join(all, fmt.Errorf("drain the outbox: %w", err))
 		}
-		all = append(all, []workflow.Claimed{c})
 	}
 	return all
 }
 
-// send sends one line and says what became of each row: sent, failed, or not
-// tried because one before it failed.
-func (d *Dispatcher) send(ctx context.Context, line []workflow.Claimed) []workflow.Mark {
-	ctx, cancel := context.WithTimeout(ctx, or(d.SendTimeout, 10*time.Second))
-	defer cancel()
-	messages := make([]workflow.Outgoing, len(line))
-	for i, c := range line {
-		messages[i] = c.Outgoing
-	}
-	sequences, err := d.Sender.Send(ctx, messages)
-	if err == nil && len(sequences) < len(line) {
-		err = errors.New("the sender did not say what became of it")
-	}
-	marks := make([]workflow.Mark, len(line))
-	for i, c := range line {
-		m := workflow.Mark{OrderID: c.OrderID, Seq: c.Seq}
-		switch {
-		case i < len(sequences):
-			m.Sent, m.Sequence = true, sequences[i]
-		case i == len(sequences):
-			m.Error, m.RetryAfter = err.Error(), d.delay(c.Attempt)
-			d.Log.LogAttrs(ctx, slog.LevelWarn, "not sent", slog.String("messageId", c.ID), slog.String("orderId", c.OrderID),
-				slog.Int("attempt", c.Attempt), slog.Duration("retryAfter", m.RetryAfter), slog.String("error", m.Error))
-		default:
-			m.GiveBack = true
-		}
-		marks[i] = m
-	}
-	return marks
-}
-
-// delay grows with each attempt, up to a limit, and is spread over its upper
-// half so that rows which failed together do not come back together.
-func (d *Dispatcher) delay(attempt int) time.Duration {
-	most := retryMost
-	if attempt < 10 {
-		most = min(retryFirst<<(attempt-1), retryMost)
-	}
-	return most/2 + time.Duration(d.Jitter()*float64(most/2))
-}
+// restMost is the attempt whose delay Run rests at most.
+const restMost = 5
 
 // Run drains whenever it is woken, until ctx ends. Wakes that come during a run
-// are one.
+// make it look again. In an outage, of the broker or of the outbox, it rests
+// before it goes on, longer each time. Rows that are to be tried again later,
+// and deadlines further ahead, wake nobody: they are for Drain on a timer.
 func (d *Dispatcher) Run(ctx context.Context, wake <-chan struct{}) {
 	for {
 		select {
@@ -190,10 +170,35 @@ func (d *Dispatcher) Run(ctx context.Context, wake <-chan struct{}) {
 			return
 		case <-wake:
 		}
-		if _, _, err := d.Drain(ctx); err != nil && ctx.Err() == nil {
-			d.Log.LogAttrs(ctx, slog.LevelError, "the outbox could not be drained", slog.String("error", err.Error()))
+		for idle, more := 0, true; more && ctx.Err() == nil; {
+			var sent int
+			var err error
+			sent, more, err = d.drain(ctx, wake)
+			if err != nil {
+				d.Log.LogAttrs(ctx, slog.LevelError, "the outbox could not be drained", slog.String("error", err.Error()))
+			}
+			if idle++; sent > 0 {
+				idle = 0
+			} else if more {
+				d.rest(ctx, d.delay(min(idle, restMost)))
+			}
 		}
 	}
+}
+
+func (d *Dispatcher) rest(ctx context.Context, delay time.Duration) {
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+func (d *Dispatcher) lease() time.Duration { return or(d.Lease, time.Minute) }
+
+func (d *Dispatcher) sendTimeout() time.Duration {
+	return min(or(d.SendTimeout, 10*time.Second), d.lease()/2)
 }
 
 // or is v, or the default when v is zero.

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 
 	"orderflow/workflow"
@@ -32,16 +31,17 @@ type relative time.Duration
 // now is the transaction's own time.
 const now relative = 0
 
-// seqStep leaves room for the rows of one commit between two revisions.
+// seqStep leaves room for the rows of one commit between two revisions. The
+// process sends a command of each kind about once, so a dozen is many.
 const seqStep = 1000
 
 // commit is the one transaction of a message: state with its revision check,
 // journal, settled and new outbox rows, rejections.
 func (s *Store) commit(f *found, r workflow.Result) (batch, error) {
-	var b batch
+	b := make(batch, 0, 4)
 	first := &r.Decisions[0]
 	if first.Outcome == workflow.Rejected {
-		b = s.reject(rejection(first.Message, first.Reason))
+		b = append(b, s.reject(rejection(first.Message, first.Reason))...)
 		if f.revision == 0 {
 			return b, nil // nothing is known of the order, and nothing becomes known
 		}
@@ -95,7 +95,7 @@ func (s *Store) order(f *found, o workflow.Order) (statement, error) {
 func (s *Store) journal(revision int64, d *workflow.Decision) statement {
 	m := &d.Message
 	return statement{s.text.insertJournal, []any{
-		m.OrderID, revision, 0, m.ID, string(m.Type), m.Conversation, m.ParentID, m.OriginID, m.Schema, m.TraceParent,
+		m.OrderID, revision, int64(0), m.ID, string(m.Type), m.Conversation, m.ParentID, m.OriginID, m.Schema, m.TraceParent,
 		m.Fingerprint, m.Body, string(d.Outcome), d.Reason, string(d.From), string(d.To), d.Version, emitted(d),
 		m.Delivery.Function, int64(m.Delivery.Count), now, now,
 	}, 1}
@@ -104,7 +104,7 @@ func (s *Store) journal(revision int64, d *workflow.Decision) statement {
 // takenUp moves the row of a held message to where it was decided.
 func (s *Store) takenUp(revision int64, place int, d *workflow.Decision) statement {
 	return statement{s.text.takeUp, []any{
-		revision, place, string(d.Outcome), d.Reason, string(d.From), string(d.To), d.Version, emitted(d), now,
+		revision, int64(place), string(d.Outcome), d.Reason, string(d.From), string(d.To), d.Version, emitted(d), now,
 		d.Message.OrderID, d.Message.ID,
 	}, 1}
 }
@@ -123,20 +123,20 @@ func emitted(d *workflow.Decision) string {
 }
 
 // settle closes outbox rows that are no longer wanted: deadlines always, a
-// stale delivery being harmless; commands unless a sender holds them.
+// stale delivery being harmless; commands that were not sent.
 func (s *Store) settle(orderID string, ids []string) statement {
-	args := []any{orderID}
+	args := append(make([]any, 0, len(ids)+1), orderID)
 	for _, id := range ids {
 		args = append(args, id)
 	}
-	args = append(args, now)
-	return statement{strings.Replace(s.text.settle, "(?…)", "("+places(len(ids))+")", 1), args, anyRows}
+	return statement{s.text.settle(len(ids)), args, anyRows}
 }
 
 // emit writes new outbox rows.
 func (s *Store) emit(revision int64, out []workflow.Emission) statement {
-	var args []any
-	for place, e := range out {
+	args := make([]any, 0, 14*len(out))
+	for place := range out {
+		e := &out[place]
 		state, visible, purpose, due := "waiting", any(now), any(nil), any(nil)
 		if e.Purpose != "" {
 			purpose = string(e.Purpose)
@@ -152,8 +152,7 @@ func (s *Store) emit(revision int64, out []workflow.Emission) statement {
 		args = append(args, e.OrderID, revision*seqStep+int64(place), e.ID, string(e.Type),
 			e.Conversation, e.ParentID, e.OriginID, e.TraceParent, purpose, due, notNil(e.Body), state, visible, now)
 	}
-	row := "(" + places(len(args)/len(out)) + ")"
-	return statement{s.text.insertOutbox + strings.Repeat(row+", ", len(out)-1) + row, args, int64(len(out))}
+	return statement{s.text.insertOutbox(len(out)), args, int64(len(out))}
 }
 
 func (s *Store) sendAhead() time.Duration {
@@ -189,9 +188,6 @@ func rejectionID(r workflow.Rejection) string {
 	hash.Write(r.Body)
 	return hex.EncodeToString(hash.Sum(nil))
 }
-
-// places is n placeholders.
-func places(n int) string { return strings.TrimSuffix(strings.Repeat("?, ", n), ", ") }
 
 // notNil keeps an empty body from becoming NULL.
 func notNil(b []byte) []byte {

@@ -28,29 +28,41 @@ type found struct {
 	held []workflow.Message
 }
 
-// load reads everything that the decision about a message needs. What it saw is
-// a proposal: the commit checks the revision.
-func (s *Store) load(ctx context.Context, m workflow.Message) (*found, error) {
-	f := &found{order: workflow.Order{ID: m.OrderID, Status: workflow.NotStarted}, now: s.options.Now().UTC()}
-	var (
-		revision, version             sql.NullInt64
-		status, state, outcome, print sql.NullString
-		holding                       bool
-	)
-	err := s.loadStmt.QueryRowContext(ctx, m.OrderID, m.ID, m.Facts.TimeoutID).Scan(&revision, &version, &status, &state,
-		moment{&f.since}, &outcome, &print, moment{&f.dueAt}, &holding)
+// loaded is a row of texts.load: NULL where there is no order, no such message,
+// no such deadline.
+type loaded struct {
+	revision, version             sql.NullInt64
+	status, state, outcome, print sql.NullString
+	holding                       bool
+}
+
+// load reads everything that the decision about a message needs, in one
+// statement, and one more when messages are held. What it saw is a proposal:
+// the commit checks the revision.
+func (s *Store) load(ctx context.Context, m *workflow.Message) (*found, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, s.fault("load", err)
+	}
+	// SQLite's readers wait for nobody, and a context that can end costs the
+	// driver a goroutine for each statement.
+	ctx = context.WithoutCancel(ctx)
+	f := &found{now: s.options.Now().UTC()}
+	var l loaded
+	err := s.loadStmt.QueryRowContext(ctx, m.OrderID, m.ID, m.Facts.TimeoutID).Scan(&l.revision, &l.version,
+		&l.status, &l.state, moment{&f.since}, &l.outcome, &l.print, moment{&f.dueAt}, &l.holding)
 	if err != nil {
 		return nil, s.fault("load", err)
 	}
-	f.outcome, f.fingerprint = workflow.Outcome(outcome.String), print.String
-	if !revision.Valid {
+	f.outcome, f.fingerprint = workflow.Outcome(l.outcome.String), l.print.String
+	if !l.revision.Valid {
+		f.order = workflow.Order{ID: m.OrderID, Status: workflow.NotStarted}
 		return f, nil
 	}
-	f.revision = revision.Int64
-	if f.order, err = decodeState(m.OrderID, status.String, version.Int64, state.String); err != nil {
+	f.revision = l.revision.Int64
+	if f.order, err = decodeState(m.OrderID, l.status.String, l.version.Int64, l.state.String); err != nil {
 		return nil, err
 	}
-	if holding && f.outcome == "" {
+	if l.holding && f.outcome == "" {
 		f.held, err = s.held(ctx, m.OrderID)
 	}
 	return f, err

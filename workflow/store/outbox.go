@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"strings"
 	"time"
 
 	"orderflow/workflow"
@@ -17,6 +18,9 @@ func (s *Store) Claim(ctx context.Context, token string, most int, lease time.Du
 	if err != nil {
 		return nil, fmt.Errorf("claim outbox rows: %w", err)
 	}
+	// They are this owner's now, even if it was told to stop meanwhile: it gives
+	// back what it knows of.
+	ctx = context.WithoutCancel(ctx)
 	var claimed []workflow.Claimed
 	err = s.each(ctx, s.db, s.text.claimed, token, func(scan scan) error {
 		var c workflow.Claimed
@@ -42,6 +46,9 @@ func completeDeadline(out *workflow.Outgoing, purpose sql.NullString) {
 	}
 }
 
+// errorMost is how much of a row's last error is kept, in bytes.
+const errorMost = 2000
+
 // Mark records what became of claimed rows. A mark by an owner whose lease has
 // ended changes nothing: the row is another's by then.
 func (s *Store) Mark(ctx context.Context, token string, marks []workflow.Mark) error {
@@ -51,11 +58,14 @@ func (s *Store) Mark(ctx context.Context, token string, marks []workflow.Mark) e
 		var args []any
 		switch {
 		case m.Sent:
-			text, args = s.text.markSent, []any{now, sql.NullInt64{Int64: m.Sequence, Valid: m.Sequence != 0}}
+			text, args = s.text.markSent, []any{now, nil}
+			if m.Sequence != 0 {
+				args[1] = m.Sequence
+			}
 		case m.GiveBack:
 			text, args = s.text.giveBack, []any{now}
 		default:
-			text, args = s.text.markFailed, []any{relative(m.RetryAfter), m.Error}
+			text, args = s.text.markFailed, []any{relative(m.RetryAfter), strings.ToValidUTF8(m.Error[:min(len(m.Error), errorMost)], "")}
 		}
 		b = append(b, statement{text, append(args, m.OrderID, m.Seq, token, now), anyRows})
 	}

@@ -100,9 +100,10 @@ func (s *Store) List(ctx context.Context) ([]workflow.Order, error) {
 	return orders, err
 }
 
-// Pending counts the outbox rows that are still to be sent.
+// Pending counts what is to be sent now: commands, and deadlines whose time to
+// be handed over has come. A deadline further ahead is no lag.
 func (s *Store) Pending(ctx context.Context) (n int, err error) {
-	if err := s.db.QueryRowContext(ctx, s.text.pending).Scan(&n); err != nil {
+	if err := s.db.QueryRowContext(ctx, s.text.pending, formatTime(s.options.Now())).Scan(&n); err != nil {
 		return 0, s.fault("count the outbox", err)
 	}
 	return n, nil

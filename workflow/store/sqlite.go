@@ -8,26 +8,45 @@ import (
 	"fmt"
 	"io/fs"
 	"net/url"
+	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/pressly/goose/v3"
 	_ "modernc.org/sqlite" // the embedded database
+
+	"orderflow/workflow"
 )
 
 // texts are the statements of one database. Their placeholders are filled in
-// the order in which the logic gives the arguments; (?…) is a list whose length
-// varies.
+// the order in which the logic gives the arguments. Those that take a list are
+// made for its length.
 type texts struct {
 	load, held                       string
 	insertOrder, updateOrder         string
 	insertJournal, takeUp            string
-	settle, insertOutbox             string
+	settle, insertOutbox             func(n int) string
 	upsertRejected                   string
 	claim, claimed                   string
 	markSent, markFailed, giveBack   string
 	story, journal, outbox, rejected string
 	list, pending                    string
+}
+
+// list makes a text with an item repeated n times in it.
+func list(head, item, tail string) func(n int) string {
+	build := func(n int) string { return head + strings.TrimSuffix(strings.Repeat(item+", ", n), ", ") + tail }
+	var usual [4]string
+	for n := range usual {
+		usual[n] = build(n)
+	}
+	return func(n int) string {
+		if n < len(usual) {
+			return usual[n]
+		}
+		return build(n)
+	}
 }
 
 //nolint:gochecknoglobals // read-only: SQLite's statements
@@ -57,44 +76,47 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   emitted = ?, decided_at = ?
 WHERE order_id = ? AND message_id = ? AND outcome = 'Held'`,
 
-	settle: `UPDATE outbox SET state = 'closed'
-WHERE order_id = ? AND message_id IN (?…)
-  AND ((purpose IS NOT NULL AND state IN ('waiting', 'sent'))
-    OR (purpose IS NULL AND state = 'waiting' AND (token IS NULL OR visible_at <= ?)))`,
+	// A command that a sender has in its hands may still get through; then its
+	// mark says so. If it does not, it is not tried again.
+	settle: list(`UPDATE outbox SET state = 'closed'
+WHERE order_id = ? AND message_id IN (`, `?`, `) AND (state = 'waiting' OR (state = 'sent' AND purpose IS NOT NULL))`),
 
-	insertOutbox: `INSERT INTO outbox (order_id, seq, message_id, message_type, conversation, parent_id, origin_id, traceparent,
-  purpose, due_at, body, state, visible_at, created_at) VALUES `,
+	insertOutbox: list(`INSERT INTO outbox (order_id, seq, message_id, message_type, conversation, parent_id, origin_id, traceparent,
+  purpose, due_at, body, state, visible_at, created_at)
+VALUES `, `(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, ``),
 
 	upsertRejected: `INSERT INTO rejected (rejection_id, order_id, message_id, message_type, conversation, parent_id, origin_id,
   schema_version, traceparent, fingerprint, body, size, reason, function, delivery_count, first_at, last_at, times)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1)
 ON CONFLICT (rejection_id) DO UPDATE SET times = times + 1, last_at = excluded.last_at, reason = excluded.reason`,
 
-	// The head of each order's line of commands, unless somebody is at work on
-	// it, and every deadline that is to be handed over: the oldest first.
+	// The first of each order's line of commands, unless a sender is at work on
+	// the line, and every deadline that is to be handed over: the oldest first.
 	claim: `UPDATE outbox SET token = ?1, visible_at = ?2, attempts = attempts + 1
 WHERE (order_id, seq) IN (
   SELECT o.order_id, o.seq FROM outbox AS o
   WHERE o.state = 'waiting' AND o.visible_at <= ?3
     AND (o.purpose IS NOT NULL OR NOT EXISTS (
       SELECT 1 FROM outbox AS p
-      WHERE p.order_id = o.order_id AND p.state = 'waiting' AND p.purpose IS NULL AND p.seq <> o.seq
-        AND (p.seq < o.seq OR (p.token IS NOT NULL AND p.visible_at > ?3))))
+      WHERE p.order_id = o.order_id AND p.seq <> o.seq AND p.purpose IS NULL
+        AND ((p.state = 'waiting' AND p.seq < o.seq) OR (p.token IS NOT NULL AND p.visible_at > ?3))))
   ORDER BY o.visible_at, o.order_id, o.seq
   LIMIT ?4)`,
 
 	claimed: `SELECT order_id, seq, message_id, message_type, conversation, parent_id, origin_id, traceparent,
   purpose, due_at, body, attempts
-FROM outbox WHERE state = 'waiting' AND token = ? ORDER BY order_id, seq`,
+FROM outbox WHERE token = ? AND state = 'waiting' ORDER BY order_id, seq`,
 
-	markSent: `UPDATE outbox SET state = 'sent', token = NULL, sent_at = ?, broker_sequence = ?, last_error = ''
-WHERE order_id = ? AND seq = ? AND token = ? AND state = 'waiting' AND visible_at > ?`,
+	// A deadline that was closed meanwhile stays closed: another may be armed.
+	markSent: `UPDATE outbox SET state = CASE WHEN purpose IS NULL OR state = 'waiting' THEN 'sent' ELSE state END,
+  token = NULL, sent_at = ?, broker_sequence = ?, last_error = ''
+WHERE order_id = ? AND seq = ? AND token = ? AND visible_at > ?`,
 
 	markFailed: `UPDATE outbox SET token = NULL, visible_at = ?, last_error = ?
-WHERE order_id = ? AND seq = ? AND token = ? AND state = 'waiting' AND visible_at > ?`,
+WHERE order_id = ? AND seq = ? AND token = ? AND visible_at > ?`,
 
 	giveBack: `UPDATE outbox SET token = NULL, visible_at = ?, attempts = attempts - 1
-WHERE order_id = ? AND seq = ? AND token = ? AND state = 'waiting' AND visible_at > ?`,
+WHERE order_id = ? AND seq = ? AND token = ? AND visible_at > ?`,
 
 	story: `SELECT o.revision, o.version, o.status, o.state, o.created_at, o.since, o.updated_at,
   (SELECT MAX(d.due_at) FROM outbox AS d WHERE d.order_id = o.order_id AND d.purpose IS NOT NULL AND d.state <> 'closed')
@@ -111,7 +133,7 @@ FROM outbox WHERE order_id = ? ORDER BY seq`,
 
 	list: `SELECT order_id, status, version, state FROM orders ORDER BY order_id`,
 
-	pending: `SELECT COUNT(*) FROM outbox WHERE state = 'waiting'`,
+	pending: `SELECT COUNT(*) FROM outbox WHERE state = 'waiting' AND (purpose IS NULL OR attempts > 0 OR visible_at <= ?)`,
 }
 
 //go:embed migrations/sqlite/*.sql
@@ -120,20 +142,12 @@ var sqliteMigrations embed.FS
 // busyTimeout is how long a writer waits for another process's transaction.
 const busyTimeout = 5 * time.Second
 
-// sqliteDSN is the address of a database file, with what every connection
-// needs. synchronous=FULL because NORMAL can lose the last commits when the
-// power fails (docs/adr/0003).
-func sqliteDSN(path string) string {
-	query := url.Values{"_txlock": {"immediate"}, "_pragma": {
-		"busy_timeout(" + fmt.Sprint(busyTimeout.Milliseconds()) + ")",
-		"journal_mode(wal)", "synchronous(full)", "foreign_keys(1)",
-	}}
-	return (&url.URL{Scheme: "file", Opaque: escapePath(path), RawQuery: query.Encode()}).String()
-}
-
-// escapePath keeps what has a meaning in a URI from being read as such.
-func escapePath(path string) string {
-	return (&url.URL{Path: filepath.ToSlash(path)}).EscapedPath()
+// sqliteDSN is the address of a database file, with settings for every
+// connection to it. The path is absolute, so that no name has a meaning of its
+// own (":memory:"), and escaped, so that no letter has.
+func sqliteDSN(path string, pragmas ...string) string {
+	query := url.Values{"_txlock": {"immediate"}, "_pragma": pragmas}
+	return "file:" + (&url.URL{Path: filepath.ToSlash(path)}).EscapedPath() + "?" + query.Encode()
 }
 
 // readers is how many reads run beside the one writer.
@@ -145,17 +159,24 @@ func Open(ctx context.Context, path string, options Options) (*Store, error) {
 	if options.Now == nil {
 		return nil, errors.New("store: Options.Now is required")
 	}
-	db, err := openSQLite(ctx, path)
+	s, err := open(ctx, "sqlite", path, options)
 	if err != nil {
 		return nil, fmt.Errorf("open the database %s: %w", path, err)
 	}
-	s := &Store{db: db, text: &sqliteTexts, options: options}
-	if s.writer, err = startWriter(ctx, db, options.Now); err != nil {
-		return nil, errors.Join(fmt.Errorf("open the database %s: %w", path, err), db.Close())
+	return s, nil
+}
+
+func open(ctx context.Context, driver, path string, options Options) (_ *Store, err error) {
+	s := &Store{text: &sqliteTexts, options: options}
+	if s.db, err = openSQLite(ctx, driver, path); err != nil {
+		return nil, err
+	}
+	if s.writer, err = startWriter(s.db, options.Now); err != nil { //nolint:contextcheck // it lives until Close
+		return nil, errors.Join(err, s.db.Close())
 	}
 	for query, stmt := range map[string]**sql.Stmt{s.text.load: &s.loadStmt, s.text.held: &s.heldStmt} {
-		if *stmt, err = db.PrepareContext(ctx, query); err != nil {
-			return nil, errors.Join(fmt.Errorf("open the database %s: %w", path, err), s.Close())
+		if *stmt, err = s.db.PrepareContext(ctx, query); err != nil { //nolint:sqlclosecheck // they last as long as the database
+			return nil, errors.Join(err, s.Close())
 		}
 	}
 	return s, nil
@@ -164,22 +185,34 @@ func Open(ctx context.Context, path string, options Options) (*Store, error) {
 // openSQLite opens and migrates under a lock of its own, because SQLite gives
 // concurrent starters none: without it some of them fail while another changes
 // the journal mode or the schema.
-func openSQLite(ctx context.Context, path string) (_ *sql.DB, err error) {
-	lock, err := sql.Open("sqlite", "file:"+escapePath(path+"-lock")+"?_pragma=busy_timeout(30000)")
+func openSQLite(ctx context.Context, driver, path string) (_ *sql.DB, err error) {
+	if path, err = filepath.Abs(path); err != nil {
+		return nil, err
+	}
+	lock := path + "-lock"
+	for _, file := range []string{path, lock} {
+		if err := touch(file); err != nil {
+			return nil, err
+		}
+	}
+	locks, err := sql.Open("sqlite", sqliteDSN(lock, "busy_timeout(30000)"))
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, lock.Close()) }()
-	held, err := lock.Conn(ctx)
+	defer locks.Close()
+	held, err := locks.Conn(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer held.Close()
 	if _, err := held.ExecContext(ctx, "BEGIN EXCLUSIVE"); err != nil {
-		return nil, fmt.Errorf("lock it for opening: %w", err)
+		return nil, fmt.Errorf("wait for whoever opens it: %w", err)
 	}
 
-	db, err := sql.Open("sqlite", sqliteDSN(path))
+	// synchronous=FULL because NORMAL can lose the last commits when the power
+	// fails (docs/adr/0003).
+	db, err := sql.Open(driver, sqliteDSN(path, "busy_timeout("+fmt.Sprint(busyTimeout.Milliseconds())+")",
+		"journal_mode(wal)", "synchronous(full)", "foreign_keys(1)"))
 	if err != nil {
 		return nil, err
 	}
@@ -189,6 +222,17 @@ func openSQLite(ctx context.Context, path string) (_ *sql.DB, err error) {
 		return nil, errors.Join(err, db.Close())
 	}
 	return db, nil
+}
+
+// touch makes sure that a file can be written, and creates it for its owner
+// alone: it will hold customers' data. SQLite gives the files beside it the
+// same permissions, and says less clearly what is wrong.
+func touch(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }
 
 func migrate(ctx context.Context, db *sql.DB) error {
@@ -217,4 +261,20 @@ func (s *Store) Close() error {
 // is not known to be written.
 func (s *Store) write(ctx context.Context, b batch) error {
 	return s.writer.do(ctx, b)
+}
+
+// classify says what an error of a statement means: that another writer was
+// faster, that the data would contradict itself (which no waiting mends), or
+// that the database cannot do it now.
+func classify(err error) error {
+	const constraint, unique, primaryKey = 19, 2067, 1555
+	var coded interface{ Code() int }
+	switch {
+	case !errors.As(err, &coded):
+	case coded.Code() == unique, coded.Code() == primaryKey:
+		return fmt.Errorf("%w: %w", errConflict, err)
+	case coded.Code()&0xff == constraint:
+		return fmt.Errorf("the database refuses it: %w", err)
+	}
+	return fmt.Errorf("%w: %w", workflow.ErrTransient, err)
 }

@@ -57,8 +57,9 @@ var errConflict = errors.New("the order was changed by another message")
 
 // Handle runs one message through the process: load, decide, commit. It returns
 // what was decided about it; duplicates and conflicts are decisions too. An
-// error means that nothing was written and the message should come again; it
-// wraps workflow.ErrTransient where waiting helps.
+// error means that the message should come again; it wraps workflow.ErrTransient
+// where waiting helps. Then nothing was written, unless the reply of a commit
+// was lost or ctx ended during one; the next delivery finds a duplicate.
 func (s *Store) Handle(ctx context.Context, m workflow.Message) (workflow.Decision, error) {
 	for try := 1; ; try++ {
 		d, err := s.handle(ctx, m)
@@ -80,7 +81,7 @@ func (s *Store) Handle(ctx context.Context, m workflow.Message) (workflow.Decisi
 // handle is one try of Handle. It returns errConflict when another message was
 // faster; then everything is decided again from what that one left.
 func (s *Store) handle(ctx context.Context, m workflow.Message) (workflow.Decision, error) {
-	found, err := s.load(ctx, m)
+	found, err := s.load(ctx, &m)
 	if err != nil {
 		return workflow.Decision{}, err
 	}

@@ -14,18 +14,24 @@ import (
 
 // writer is SQLite's one writer. Batches that wait at the same moment share one
 // commit, which is what costs; one that fails is undone alone, and a lone one
-// never waits.
+// never waits. What it runs is bound to no caller's context: one caller that
+// gives up must not end the transaction for the others. Its longest wait, for
+// another process's transaction, is busyTimeout.
 type writer struct {
 	db    *sql.DB
 	now   func() time.Time
+	most  int // batches that may share a commit
 	queue chan *job
 	quit  chan struct{} // closed by stop
 	done  chan struct{} // closed when the last group is written
 	once  sync.Once
 
-	// Of the writing goroutine only.
+	// Of the writing goroutine only. It speaks to the driver directly, which
+	// halves what a statement costs beside its work in the database.
 	conn     *sql.Conn
-	prepared map[string]*sql.Stmt
+	raw      driver.ConnPrepareContext // conn's, while a group is written
+	prepared map[string]driver.StmtExecContext
+	bound    []driver.NamedValue // the arguments of the statement at hand
 }
 
 // job is a batch that waits to be written.
@@ -35,20 +41,15 @@ type job struct {
 	result chan error // buffered: the caller may be gone
 }
 
-const (
-	// groupMost bounds how many batches share a commit.
-	groupMost = 64
-	// groupTimeout bounds a group's transaction, which runs under its own
-	// context: no caller's may end it for the others.
-	groupTimeout = 30 * time.Second
-)
+// groupMost bounds how many batches share a commit.
+const groupMost = 64
 
-func startWriter(ctx context.Context, db *sql.DB, now func() time.Time) (*writer, error) {
+func startWriter(db *sql.DB, now func() time.Time) (*writer, error) {
 	w := &writer{
-		db: db, now: now, queue: make(chan *job, groupMost),
+		db: db, now: now, most: groupMost, queue: make(chan *job, groupMost),
 		quit: make(chan struct{}), done: make(chan struct{}),
 	}
-	if err := w.connect(ctx); err != nil {
+	if err := w.connect(); err != nil {
 		return nil, err
 	}
 	go w.run()
@@ -101,7 +102,7 @@ func (w *writer) run() {
 		case j := <-w.queue:
 			w.group(w.waiting([]*job{j}))
 		case <-w.quit:
-			if rest := w.waiting(nil); len(rest) > 0 {
+			for rest := w.waiting(nil); len(rest) > 0; rest = w.waiting(nil) {
 				w.group(rest)
 			}
 			return
@@ -111,7 +112,7 @@ func (w *writer) run() {
 
 // waiting adds what waits at this moment to a group.
 func (w *writer) waiting(group []*job) []*job {
-	for len(group) < groupMost {
+	for len(group) < w.most {
 		select {
 		case j := <-w.queue:
 			group = append(group, j)
@@ -124,75 +125,78 @@ func (w *writer) waiting(group []*job) []*job {
 
 // group writes batches in one transaction and tells each how it went.
 func (w *writer) group(jobs []*job) {
-	ctx, cancel := context.WithTimeout(context.Background(), groupTimeout)
-	defer cancel()
-	results, err := w.transaction(ctx, jobs)
+	results := make([]error, len(jobs))
+	err := w.connect()
+	if err == nil {
+		err = w.conn.Raw(func(raw any) error {
+			w.raw = raw.(driver.ConnPrepareContext)
+			return w.transaction(jobs, results)
+		})
+	}
 	if err != nil {
-		err = fmt.Errorf("%w: %w", workflow.ErrTransient, err)
 		w.disconnect()
+		for i := range results {
+			results[i] = fmt.Errorf("%w: %w", workflow.ErrTransient, err)
+		}
 	}
 	for i, j := range jobs {
-		if err == nil {
-			j.result <- results[i]
-		} else {
-			j.result <- err
-		}
+		j.result <- results[i]
 	}
 }
 
-// transaction returns each batch's own result, or the error by which all of
-// them are undone.
-func (w *writer) transaction(ctx context.Context, jobs []*job) ([]error, error) {
-	if err := w.connect(ctx); err != nil {
-		return nil, err
+// transaction writes each batch and its own result. The error is the one by
+// which all of them are undone; nothing runs after it.
+func (w *writer) transaction(jobs []*job, results []error) error {
+	if err := w.exec("BEGIN IMMEDIATE"); err != nil {
+		return err
 	}
-	if err := w.exec(ctx, "BEGIN IMMEDIATE"); err != nil {
-		return nil, err
-	}
-	at := w.now().UTC()
-	results := make([]error, len(jobs))
-	alone := len(jobs) == 1
+	at := instantOf(w.now())
 	for i, j := range jobs {
-		if err := j.ctx.Err(); err != nil {
+		if err := j.ctx.Err(); err != nil { // its caller is gone
 			results[i] = fmt.Errorf("%w: %w", workflow.ErrTransient, err)
 			continue
 		}
-		if !alone {
-			if err := w.exec(ctx, "SAVEPOINT batch"); err != nil {
-				return nil, err
+		if len(jobs) == 1 {
+			if results[i] = w.statements(j.batch, at); results[i] != nil {
+				return w.undo("ROLLBACK", results[i])
+			}
+			continue
+		}
+		if err := w.exec("SAVEPOINT batch"); err != nil {
+			return err
+		}
+		if results[i] = w.statements(j.batch, at); results[i] != nil {
+			if err := w.undo("ROLLBACK TO batch", results[i]); err != nil {
+				return err
 			}
 		}
-		results[i] = w.statements(ctx, j.batch, at)
-		if results[i] != nil && alone {
-			return results, w.exec(ctx, "ROLLBACK")
-		}
-		if results[i] != nil {
-			if err := w.exec(ctx, "ROLLBACK TO batch"); err != nil {
-				return nil, err // the whole transaction is gone
-			}
-		}
-		if !alone {
-			if err := w.exec(ctx, "RELEASE batch"); err != nil {
-				return nil, err
-			}
+		if err := w.exec("RELEASE batch"); err != nil {
+			return err
 		}
 	}
-	return results, w.exec(ctx, "COMMIT")
+	return w.exec("COMMIT")
+}
+
+// undo takes back what a failed batch did. When that fails the database has
+// already taken back the whole transaction, because of the same failure.
+func (w *writer) undo(text string, because error) error {
+	if err := w.exec(text); err != nil {
+		return fmt.Errorf("%w (%s: %w)", because, text, err)
+	}
+	return nil
 }
 
 // statements runs one batch. After an error nothing more of it runs.
-func (w *writer) statements(ctx context.Context, b batch, at time.Time) error {
+func (w *writer) statements(b batch, at instant) error {
 	for _, s := range b {
-		stmt, err := w.prepare(ctx, s.text)
+		stmt, err := w.prepare(s.text)
 		if err != nil {
 			return fmt.Errorf("%w: %w", workflow.ErrTransient, err)
 		}
-		done, err := stmt.ExecContext(ctx, bind(s.args, at)...)
-		if isUnique(err) {
-			return fmt.Errorf("%w: %w", errConflict, err)
-		}
+		w.bound = at.bind(w.bound[:0], s.args)
+		done, err := stmt.ExecContext(context.Background(), w.bound)
 		if err != nil {
-			return fmt.Errorf("%w: %w", workflow.ErrTransient, err)
+			return classify(err)
 		}
 		if s.rows == anyRows {
 			continue
@@ -204,18 +208,26 @@ func (w *writer) statements(ctx context.Context, b batch, at time.Time) error {
 	return nil
 }
 
+// instant is the time of a transaction, and as it is stored.
+type instant struct {
+	time time.Time
+	text any // boxed once: most times in a batch are just now
+}
+
+func instantOf(t time.Time) instant { return instant{t.UTC(), formatTime(t)} }
+
 // bind turns arguments into what SQLite stores.
-func bind(args []any, at time.Time) []any {
-	bound := make([]any, len(args))
+func (at instant) bind(bound []driver.NamedValue, args []any) []driver.NamedValue {
 	for i, arg := range args {
 		switch v := arg.(type) {
 		case relative:
-			bound[i] = formatTime(at.Add(time.Duration(v)))
+			if arg = at.text; v != now {
+				arg = formatTime(at.time.Add(time.Duration(v)))
+			}
 		case time.Time:
-			bound[i] = formatTime(v)
-		default:
-			bound[i] = arg
+			arg = formatTime(v)
 		}
+		bound = append(bound, driver.NamedValue{Ordinal: i + 1, Value: arg})
 	}
 	return bound
 }
@@ -224,35 +236,39 @@ func bind(args []any, at time.Time) []any {
 // them vary in length.
 const preparedMost = 128
 
-func (w *writer) prepare(ctx context.Context, text string) (*sql.Stmt, error) {
+func (w *writer) prepare(text string) (driver.StmtExecContext, error) {
 	if stmt := w.prepared[text]; stmt != nil {
 		return stmt, nil
 	}
 	if len(w.prepared) >= preparedMost {
 		w.forget()
 	}
-	stmt, err := w.conn.PrepareContext(ctx, text)
-	if err == nil {
-		w.prepared[text] = stmt
+	prepared, err := w.raw.PrepareContext(context.Background(), text)
+	if err != nil {
+		return nil, err
 	}
-	return stmt, err
+	stmt := prepared.(driver.StmtExecContext)
+	w.prepared[text] = stmt
+	return stmt, nil
 }
 
-func (w *writer) exec(ctx context.Context, text string) error {
-	stmt, err := w.prepare(ctx, text)
+func (w *writer) exec(text string) error {
+	stmt, err := w.prepare(text)
 	if err != nil {
 		return err
 	}
-	_, err = stmt.ExecContext(ctx)
+	_, err = stmt.ExecContext(context.Background(), nil)
 	return err
 }
 
-func (w *writer) connect(ctx context.Context) (err error) {
+func (w *writer) connect() error {
 	if w.conn != nil {
 		return nil
 	}
-	w.conn, err = w.db.Conn(ctx)
-	w.prepared = make(map[string]*sql.Stmt)
+	conn, err := w.db.Conn(context.Background())
+	if err == nil {
+		w.conn, w.prepared = conn, make(map[string]driver.StmtExecContext)
+	}
 	return err
 }
 
@@ -261,25 +277,17 @@ func (w *writer) disconnect() {
 	if w.conn == nil {
 		return
 	}
-	w.forget()
-	_ = w.conn.Raw(func(any) error { return driver.ErrBadConn }) // not back into the pool
+	_ = w.conn.Raw(func(any) error {
+		w.forget()
+		return driver.ErrBadConn // not back into the pool
+	})
 	_ = w.conn.Close()
 	w.conn = nil
 }
 
 func (w *writer) forget() {
 	for text, stmt := range w.prepared {
-		_ = stmt.Close()
+		_ = stmt.(driver.Stmt).Close()
 		delete(w.prepared, text)
 	}
-}
-
-// isUnique reports whether a statement ran into a unique key.
-func isUnique(err error) bool {
-	const constraintUnique, constraintPrimaryKey = 2067, 1555
-	var coded interface{ Code() int }
-	if !errors.As(err, &coded) {
-		return false
-	}
-	return coded.Code() == constraintUnique || coded.Code() == constraintPrimaryKey
 }

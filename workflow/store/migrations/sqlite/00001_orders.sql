@@ -1,7 +1,8 @@
 -- +goose Up
 
 -- Times are text in UTC with microseconds, so that they sort as they read.
--- Identifiers compare byte by byte (SQLite's BINARY collation).
+-- Identifiers compare byte by byte (SQLite's BINARY collation). What may be large
+-- stands last: SQLite reads a row from its front.
 
 -- One row for each order. state is the order as JSON; the columns beside it
 -- are what is searched for or must not be read from inside JSON.
@@ -10,10 +11,10 @@ CREATE TABLE orders (
   revision   INTEGER NOT NULL, -- counts decisions; every write checks and moves it
   version    INTEGER NOT NULL, -- counts applied messages
   status     TEXT    NOT NULL,
-  state      TEXT    NOT NULL CHECK (json_valid(state)),
   created_at TEXT    NOT NULL,
   since      TEXT    NOT NULL, -- when it entered its status
-  updated_at TEXT    NOT NULL
+  updated_at TEXT    NOT NULL,
+  state      TEXT    NOT NULL CHECK (json_valid(state))
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX orders_by_status ON orders (status, updated_at);
@@ -33,7 +34,6 @@ CREATE TABLE journal (
   schema_version TEXT    NOT NULL,
   traceparent    TEXT    NOT NULL,
   fingerprint    TEXT    NOT NULL,
-  body           BLOB    NOT NULL,
   outcome        TEXT    NOT NULL,
   reason         TEXT    NOT NULL,
   from_status    TEXT    NOT NULL,
@@ -44,6 +44,7 @@ CREATE TABLE journal (
   delivery_count INTEGER NOT NULL,
   received_at    TEXT    NOT NULL,
   decided_at     TEXT    NOT NULL,
+  body           BLOB    NOT NULL,
   PRIMARY KEY (order_id, revision, place)
 ) STRICT, WITHOUT ROWID;
 
@@ -63,22 +64,22 @@ CREATE TABLE outbox (
   traceparent     TEXT    NOT NULL,
   purpose         TEXT,             -- set for a deadline
   due_at          TEXT,             -- set for a deadline
-  body            BLOB    NOT NULL, -- a deadline's is made when it is sent
   state           TEXT    NOT NULL CHECK (state IN ('waiting', 'sent', 'closed')),
   visible_at      TEXT    NOT NULL, -- not before then; while claimed, the end of the lease
-  token           TEXT,             -- who claimed it
+  token           TEXT,             -- who claimed it; meaningless once the lease has ended
   attempts        INTEGER NOT NULL DEFAULT 0,
   last_error      TEXT    NOT NULL DEFAULT '',
   broker_sequence INTEGER,          -- of a scheduled message at the broker
   created_at      TEXT    NOT NULL,
   sent_at         TEXT,
+  body            BLOB    NOT NULL, -- a deadline's is made when it is sent
   PRIMARY KEY (order_id, seq),
   CHECK ((purpose IS NULL) = (due_at IS NULL))
 ) STRICT, WITHOUT ROWID;
 
 CREATE UNIQUE INDEX outbox_by_message ON outbox (order_id, message_id);
 CREATE INDEX outbox_waiting ON outbox (visible_at, order_id, seq) WHERE state = 'waiting';
-CREATE INDEX outbox_waiting_by_order ON outbox (order_id, seq) WHERE state = 'waiting';
+CREATE INDEX outbox_claimed ON outbox (token) WHERE token IS NOT NULL;
 -- At most one armed deadline of a purpose.
 CREATE UNIQUE INDEX outbox_armed ON outbox (order_id, purpose) WHERE purpose IS NOT NULL AND state <> 'closed';
 
@@ -95,14 +96,14 @@ CREATE TABLE rejected (
   schema_version TEXT    NOT NULL,
   traceparent    TEXT    NOT NULL,
   fingerprint    TEXT    NOT NULL, -- empty where none could be taken
-  body           BLOB    NOT NULL, -- bounded; size is its true length
-  size           INTEGER NOT NULL,
+  size           INTEGER NOT NULL, -- of the whole body
   reason         TEXT    NOT NULL,
   function       TEXT    NOT NULL,
   delivery_count INTEGER NOT NULL,
   first_at       TEXT    NOT NULL,
   last_at        TEXT    NOT NULL,
-  times          INTEGER NOT NULL
+  times          INTEGER NOT NULL,
+  body           BLOB    NOT NULL  -- its beginning
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX rejected_by_order ON rejected (order_id, first_at);
