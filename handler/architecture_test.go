@@ -1,0 +1,164 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"orderflow/workflow"
+)
+
+// rooms is the map of the project: each package, what it may import of the
+// project, and why no more. Arrows point down only.
+var rooms = []struct {
+	room    string
+	imports []string
+	why     string
+}{
+	{"workflow", nil, "the process is pure"},
+	{"workflow/store", []string{"workflow"}, "the database talks in workflow types"},
+	{"workflow/store/storetest", []string{"workflow", "workflow/store", "workflow/outbox"}, "the suite of every database drains it too"},
+	{"workflow/outbox", []string{"workflow"}, "rows and sender are interfaces of its own"},
+	{"functions", []string{"workflow"}, "the host's wire ends here"},
+	{"handler/internal/servicebus", []string{"workflow"}, "it sends workflow messages"},
+	{"handler/internal/localbus", nil, "it is a broker and knows nothing of orders"},
+	{"handler/internal/funchost", []string{"handler/internal/localbus"}, "it is a host and knows nothing of orders"},
+	{"handler/internal/simulation", []string{"handler/internal/localbus", "workflow"}, "its samples name endings"},
+	{"handler", []string{
+		"workflow", "workflow/store", "workflow/outbox", "functions", "handler/internal/servicebus",
+		"handler/internal/localbus", "handler/internal/funchost", "handler/internal/simulation",
+	}, "it wires everything"},
+}
+
+func TestImportsPointInward(t *testing.T) {
+	t.Parallel()
+	allowed := make(map[string][]string)
+	for _, r := range rooms {
+		allowed[r.room] = r.imports
+	}
+	seen := make(map[string]bool)
+	for _, p := range packages(t) {
+		room := strings.TrimPrefix(p.ImportPath, "orderflow/")
+		imports, known := allowed[room]
+		require.True(t, known, "%s is not on the map: add it, with what it may import and why", room)
+		seen[room] = true
+		for _, i := range p.Imports {
+			if inner, ours := strings.CutPrefix(i, "orderflow/"); ours {
+				require.Contains(t, imports, inner, "%s imports %s", room, inner)
+			}
+			if strings.Contains(i, "azure-sdk-for-go") || strings.HasPrefix(i, "modernc.org/") {
+				require.True(t, strings.HasPrefix(room, "handler") || room == "workflow/store", "%s imports %s", room, i)
+			}
+		}
+	}
+	for _, r := range rooms {
+		require.True(t, seen[r.room], "%s is on the map and not in the project", r.room)
+	}
+}
+
+type goPackage struct {
+	ImportPath string
+	Imports    []string
+}
+
+func packages(t *testing.T) []goPackage {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports", "./...")
+	cmd.Dir = ".."
+	out, err := cmd.Output()
+	require.NoError(t, err)
+	var all []goPackage
+	for decoder := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p goPackage
+		if err := decoder.Decode(&p); errors.Is(err, io.EOF) {
+			return all
+		} else {
+			require.NoError(t, err)
+		}
+		all = append(all, p)
+	}
+}
+
+// document reads a file of the project as text.
+func document(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("..", path))
+	require.NoError(t, err)
+	return string(b)
+}
+
+func TestTheReadmesDiagramIsTheProcess(t *testing.T) {
+	t.Parallel()
+	require.Contains(t, document(t, "README.md"), "```mermaid\n"+workflow.Mermaid()+"```\n")
+}
+
+func TestTheReadmesMapOfRoomsIsComplete(t *testing.T) {
+	t.Parallel()
+	readme := document(t, "README.md")
+	for _, r := range rooms {
+		require.Contains(t, readme, "`"+r.room+"`")
+	}
+}
+
+func TestEveryTestThatTheDocumentsNameExists(t *testing.T) {
+	t.Parallel()
+	var tests []string
+	declared := regexp.MustCompile(`(?m)^func (Test\w+|Fuzz\w+|Benchmark\w+)\(`)
+	for _, path := range files(t, ".go") {
+		for _, m := range declared.FindAllStringSubmatch(document(t, path), -1) {
+			tests = append(tests, m[1])
+		}
+	}
+	named := regexp.MustCompile("`((?:Test|Fuzz|Benchmark)[A-Z]\\w*)`")
+	found := 0
+	for _, path := range files(t, ".md") {
+		for _, m := range named.FindAllStringSubmatch(document(t, path), -1) {
+			found++
+			require.Contains(t, tests, m[1], "%s names a test that does not exist", path)
+		}
+	}
+	require.Greater(t, found, 10, "the README shows the test of each guarantee")
+}
+
+func TestNoDocumentClaimsExactlyOnce(t *testing.T) {
+	t.Parallel()
+	claim := regexp.MustCompile(`(?i)exactly-once|exactly once (processing|delivery)`)
+	for _, path := range append(files(t, ".md"), files(t, ".go")...) {
+		for line := range strings.Lines(document(t, path)) {
+			if claim.MatchString(line) && !strings.Contains(line, "(?i)") {
+				require.Regexp(t, `(?i)\b(never|no|not|nobody)\b|ClaimsExactlyOnce`, line, path)
+			}
+		}
+	}
+}
+
+// files lists the project's files with an ending, by their path from its root.
+func files(t *testing.T, ending string) []string {
+	t.Helper()
+	var all []string
+	require.NoError(t, filepath.WalkDir("..", func(path string, d os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && strings.HasPrefix(d.Name(), ".") && d.Name() != ".." {
+			return filepath.SkipDir
+		}
+		if filepath.Ext(path) == ending {
+			rel, err := filepath.Rel("..", path)
+			all = append(all, rel)
+			return err
+		}
+		return nil
+	}))
+	slices.Sort(all)
+	return all
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"maps"
+	"math/rand/v2"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"orderflow/handler/internal/simulation"
+	"orderflow/workflow"
+	"orderflow/workflow/store"
+)
+
+// outcome is what is compared between runs: each order's ending and everything
+// it sent.
+type outcome struct {
+	Endings map[string]workflow.Status
+	Emitted []string
+}
+
+// outcomeOf reads a run's outcome from its database.
+func outcomeOf(t *testing.T, dir string) outcome {
+	t.Helper()
+	db, err := store.Open(t.Context(), filepath.Join(dir, "orders.db"), store.Options{Now: time.Now})
+	require.NoError(t, err)
+	defer db.Close()
+	orders, err := db.List(t.Context())
+	require.NoError(t, err)
+	o := outcome{Endings: make(map[string]workflow.Status)}
+	for _, order := range orders {
+		o.Endings[order.ID] = order.Status
+		story, err := db.Story(t.Context(), order.ID)
+		require.NoError(t, err)
+		require.Empty(t, story.Held)
+		require.Empty(t, story.Rejected)
+		for _, d := range story.Outbox {
+			o.Emitted = append(o.Emitted, d.ID)
+		}
+	}
+	slices.Sort(o.Emitted)
+	return o
+}
+
+// patient is a deadline well above a restart and the lease of what a killed
+// process had claimed, so that no kill makes an answer late.
+const patient = "8s"
+
+// sampleRun begins a run of the sample orders that ends by itself.
+func sampleRun(t *testing.T, dir string) *process {
+	t.Helper()
+	return start(t, nil, "local", "-exit", "-dir", dir, "-port", "0", "-deadline", patient)
+}
+
+// ends waits for a run's good end and returns what it printed.
+func (p *process) ends(t *testing.T) string {
+	t.Helper()
+	require.Zero(t, p.exitCode(t, 2*time.Minute), "stdout: %s\nstderr: %s", &p.stdout, &p.stderr)
+	return p.stdout.String()
+}
+
+func TestKilledAtTwentyRandomMomentsARunEndsAsAnUndisturbedOne(t *testing.T) {
+	t.Parallel()
+	calm, killed := t.TempDir(), t.TempDir()
+	undisturbed := sampleRun(t, calm)
+	for kills := range 20 {
+		p := sampleRun(t, killed)
+		select {
+		case <-time.After(100*time.Millisecond + rand.N(1200*time.Millisecond)):
+			p.kill()
+		case <-p.done:
+			require.Failf(t, "it ended before it was killed twenty times", "after %d kills; stdout: %s\nstderr: %s", kills, &p.stdout, &p.stderr)
+		}
+	}
+	sampleRun(t, killed).ends(t)
+	undisturbed.ends(t)
+	require.Equal(t, outcomeOf(t, calm), outcomeOf(t, killed))
+}
+
+func TestTheReadmesTranscriptIsWhatIsPrinted(t *testing.T) {
+	t.Parallel()
+	printed := sampleRun(t, t.TempDir()).ends(t)
+	moment := regexp.MustCompile(` +\d+\.\ds`)
+	blocks := regexp.MustCompile("(?s)```text\n(.*?)```").FindAllStringSubmatch(document(t, "README.md"), 2)
+	require.Len(t, blocks, 2, "a timeline and the endings")
+	for _, block := range blocks {
+		require.Contains(t, moment.ReplaceAllString(printed, " 0.0s"), moment.ReplaceAllString(block[1], " 0.0s"))
+	}
+}
+
+func TestASecondLocalRunOnTheSameFolderIsRefused(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	first := start(t, nil, "local", "-empty", "-dir", dir, "-port", "0")
+	require.Eventually(t, func() bool { return strings.Contains(first.stdout.String(), "/api/orders") }, 10*time.Second, 5*time.Millisecond)
+	second := start(t, nil, "local", "-empty", "-dir", dir, "-port", "0")
+	require.Equal(t, exitFailed, second.exitCode(t, 2*time.Second))
+	require.Contains(t, second.stderr.String(), "-dir")
+	require.Contains(t, second.stderr.String(), dir)
+}
+
+func TestTheSampleOrdersCoverEveryEnding(t *testing.T) {
+	t.Parallel()
+	endings := make(map[workflow.Status]bool)
+	for _, s := range simulation.Samples() {
+		endings[s.Ending] = true
+	}
+	require.ElementsMatch(t,
+		[]workflow.Status{workflow.Completed, workflow.Cancelled, workflow.NeedsAttention},
+		slices.Collect(maps.Keys(endings)))
+}

@@ -1,0 +1,211 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"orderflow/functions"
+	"orderflow/handler/internal/servicebus"
+	"orderflow/workflow"
+	"orderflow/workflow/outbox"
+	"orderflow/workflow/store"
+)
+
+// serve is the custom handler. It listens before it opens anything, because the
+// host waits for GET / and nothing else.
+func serve(ctx context.Context, args []string, environ map[string]string, stdout, stderr io.Writer) error {
+	if err := parse(flag.NewFlagSet("serve", flag.ContinueOnError), args, stderr); err != nil {
+		return err
+	}
+	s, err := readSettings(environ)
+	if err := errors.Join(err, s.checkServe()); err != nil {
+		return err
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", s.Port))
+	if err != nil {
+		return fmt.Errorf("FUNCTIONS_CUSTOMHANDLER_PORT: cannot listen on port %s: %w", s.Port, err)
+	}
+	sender, err := servicebus.New(s.serviceBus(), servicebus.Topics{Orders: s.OrdersTopic, Commands: s.CommandsTopic})
+	if err != nil {
+		return errors.Join(fmt.Errorf("ServiceBusConnection: %w", err), listener.Close())
+	}
+	defer func() {
+		bye, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+		defer cancel()
+		_ = sender.Close(bye) // the broker notices in any case
+	}()
+	h := &handler{settings: s, sender: sender, log: slog.New(slog.NewJSONHandler(stdout, nil))}
+	if err := h.run(ctx, listener, s.SQLConnection); err != nil {
+		return err
+	}
+	// The host ends its handler with SIGKILL. Whoever asked more kindly gets an
+	// exit code that older hosts do not take for "done, leave it stopped".
+	return fmt.Errorf("stopped: %w", context.Cause(ctx))
+}
+
+// stopTimeout bounds how long requests in flight may take once the process was
+// asked to stop.
+const stopTimeout = 4 * time.Second
+
+// handler is the custom handler's parts, wired.
+type handler struct {
+	settings settings
+	sender   outbox.Sender
+	log      *slog.Logger
+	// opened is told of the store once it is open. Nil is allowed.
+	opened func(*store.Store)
+}
+
+// run serves on a listener until ctx ends, or until something fails that only a
+// person can mend. The database is opened meanwhile; requests wait for it.
+func (h *handler) run(ctx context.Context, listener net.Listener, database string) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	failed := make(chan error, 2) // each of the two goroutines fails once at most
+
+	wake := make(chan struct{}, 1)
+	orders := &lateStore{ready: make(chan struct{})}
+	dispatcher := &outbox.Dispatcher{
+		Rows: orders, Sender: h.sender, Log: h.log, Token: uuid.NewString, Jitter: rand.Float64,
+		Budget: min(45*time.Second, h.settings.HandlerDeadline*3/4),
+		Lease:  h.settings.OutboxLease, SendTimeout: min(10*time.Second, h.settings.OutboxLease/2),
+	}
+	app := functions.App{
+		Process: orders, Orders: orders, Outbox: dispatcher,
+		Log: h.log, Now: time.Now, Deadline: h.settings.HandlerDeadline,
+	}
+	server := &http.Server{
+		Handler:           app.Handler(),
+		ReadHeaderTimeout: 30 * time.Second,
+		IdleTimeout:       5 * time.Minute, // longer than the host keeps its connections
+		ErrorLog:          slog.NewLogLogger(h.log.Handler(), slog.LevelWarn),
+	}
+
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			failed <- fmt.Errorf("serve: %w", err)
+		}
+	})
+	wg.Go(func() {
+		opened, err := store.Open(ctx, database, store.Options{
+			Now: time.Now, Deadlines: h.settings.deadlines(), SendAhead: h.settings.TimeoutSendAhead,
+			Wake: func() {
+				select {
+				case wake <- struct{}{}:
+				default: // it is awake
+				}
+			},
+		})
+		if err != nil {
+			failed <- fmt.Errorf("SqlConnection: %w", err)
+			return
+		}
+		orders.is(opened)
+		if h.opened != nil {
+			h.opened(opened)
+		}
+		wake <- struct{}{} // what a former process left is sent now
+		dispatcher.Run(ctx, wake)
+	})
+
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+	}
+	cancel()
+	bye, done := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer done()
+	if server.Shutdown(bye) != nil {
+		_ = server.Close() // whoever is cut off is delivered again
+	}
+	wg.Wait()
+	return errors.Join(err, orders.close())
+}
+
+// lateStore is a store that is still being opened: whoever needs it waits for
+// it as long as the own context lasts.
+type lateStore struct {
+	ready chan struct{}
+	store *store.Store
+}
+
+func (l *lateStore) is(s *store.Store) {
+	l.store = s
+	close(l.ready)
+}
+
+func (l *lateStore) get(ctx context.Context) (*store.Store, error) {
+	select {
+	case <-l.ready:
+		return l.store, nil
+	default:
+	}
+	select {
+	case <-l.ready:
+		return l.store, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("the database is not open yet: %w: %w", workflow.ErrTransient, ctx.Err())
+	}
+}
+
+func (l *lateStore) close() error {
+	select {
+	case <-l.ready:
+		return l.store.Close()
+	default:
+		return nil
+	}
+}
+
+func (l *lateStore) Handle(ctx context.Context, m workflow.Message) (workflow.Decision, error) {
+	s, err := l.get(ctx)
+	if err != nil {
+		return workflow.Decision{}, err
+	}
+	return s.Handle(ctx, m)
+}
+
+func (l *lateStore) Reject(ctx context.Context, r workflow.Rejection) error {
+	s, err := l.get(ctx)
+	if err != nil {
+		return err
+	}
+	return s.Reject(ctx, r)
+}
+
+func (l *lateStore) Story(ctx context.Context, orderID string) (workflow.Story, error) {
+	s, err := l.get(ctx)
+	if err != nil {
+		return workflow.Story{}, err
+	}
+	return s.Story(ctx, orderID)
+}
+
+func (l *lateStore) Claim(ctx context.Context, token string, most int, lease time.Duration) ([]workflow.Claimed, error) {
+	s, err := l.get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s.Claim(ctx, token, most, lease)
+}
+
+func (l *lateStore) Mark(ctx context.Context, token string, marks []workflow.Mark) error {
+	s, err := l.get(ctx)
+	if err != nil {
+		return err
+	}
+	return s.Mark(ctx, token, marks)
+}

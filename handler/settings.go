@@ -1,0 +1,144 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/caarlos0/env/v11"
+
+	"orderflow/handler/internal/servicebus"
+	"orderflow/workflow"
+)
+
+// settings are the app settings that the handler reads, once, at start.
+type settings struct {
+	Port string `env:"FUNCTIONS_CUSTOMHANDLER_PORT" envDefault:"8080"`
+
+	SQLConnection string `env:"SqlConnection"`
+
+	ServiceBus          string `env:"ServiceBusConnection"`
+	ServiceBusNamespace string `env:"ServiceBusConnection__fullyQualifiedNamespace"`
+	ServiceBusClientID  string `env:"ServiceBusConnection__clientId"`
+
+	OrdersTopic   string `env:"OrdersTopic" envDefault:"orders"`
+	CommandsTopic string `env:"CommandsTopic" envDefault:"commands"`
+
+	// OutboxSchedule is read by the host; local mode, which is the host, reads
+	// it too.
+	OutboxSchedule string `env:"OutboxSchedule" envDefault:"*/10 * * * * *"`
+
+	InventoryDeadline    time.Duration `env:"InventoryDeadline" envDefault:"24h"`
+	PaymentDeadline      time.Duration `env:"PaymentDeadline" envDefault:"24h"`
+	ShipmentDeadline     time.Duration `env:"ShipmentDeadline" envDefault:"168h"`
+	CompensationDeadline time.Duration `env:"CompensationDeadline" envDefault:"24h"`
+	TimeoutSendAhead     time.Duration `env:"TimeoutSendAhead" envDefault:"2m"`
+	OutboxLease          time.Duration `env:"OutboxLease" envDefault:"1m"`
+	HandlerDeadline      time.Duration `env:"HandlerDeadline" envDefault:"60s"`
+}
+
+// readSettings reads and checks the settings. Its error names each setting that
+// is wrong and says what it must be.
+func readSettings(environ map[string]string) (settings, error) {
+	var s settings
+	err := env.ParseWithOptions(&s, env.Options{Environment: environ})
+	var wrong []error
+	var all env.AggregateError
+	if errors.As(err, &all) {
+		for _, e := range all.Errors {
+			wrong = append(wrong, nameSetting(e, environ))
+		}
+	} else if err != nil {
+		wrong = append(wrong, err)
+	}
+	if port, err := strconv.Atoi(s.Port); err != nil || port < 1 || port > 65535 {
+		wrong = append(wrong, fmt.Errorf("FUNCTIONS_CUSTOMHANDLER_PORT must be a port number from 1 to 65535; it is %q", s.Port))
+	}
+	for _, topic := range []struct{ name, value string }{{"OrdersTopic", s.OrdersTopic}, {"CommandsTopic", s.CommandsTopic}} {
+		if strings.TrimSpace(topic.value) == "" {
+			wrong = append(wrong, fmt.Errorf("%s must be the name of a topic; it is empty", topic.name))
+		}
+	}
+	for _, d := range s.durations() {
+		if *d.value < d.least || *d.value > d.most {
+			wrong = append(wrong, fmt.Errorf("%s must be between %s and %s; it is %s", d.name, d.least, d.most, *d.value))
+		}
+	}
+	return s, errors.Join(wrong...)
+}
+
+// checkedDuration is a setting that is a length of time, with its limits.
+type checkedDuration struct {
+	name        string
+	value       *time.Duration
+	least, most time.Duration
+}
+
+func (s *settings) durations() []checkedDuration {
+	const year = 365 * 24 * time.Hour
+	return []checkedDuration{
+		{"InventoryDeadline", &s.InventoryDeadline, time.Second, year},
+		{"PaymentDeadline", &s.PaymentDeadline, time.Second, year},
+		{"ShipmentDeadline", &s.ShipmentDeadline, time.Second, year},
+		{"CompensationDeadline", &s.CompensationDeadline, time.Second, year},
+		{"TimeoutSendAhead", &s.TimeoutSendAhead, time.Second, time.Hour},
+		{"OutboxLease", &s.OutboxLease, time.Second, time.Hour},
+		{"HandlerDeadline", &s.HandlerDeadline, time.Second, 4 * time.Minute},
+	}
+}
+
+// nameSetting turns an error of the library, which names the Go field, into one
+// that names the setting.
+func nameSetting(err error, environ map[string]string) error {
+	var parse env.ParseError
+	if !errors.As(err, &parse) {
+		return err
+	}
+	name := parse.Name
+	if field, ok := reflect.TypeFor[settings]().FieldByName(parse.Name); ok {
+		name = field.Tag.Get("env")
+	}
+	return fmt.Errorf(`%s must be a length of time such as "90s", "24h" or "168h"; it is %q`, name, environ[name])
+}
+
+// checkServe checks what a deployed handler needs and `local` brings itself.
+func (s *settings) checkServe() error {
+	var wrong []error
+	switch {
+	case s.SQLConnection == "":
+		wrong = append(wrong, errors.New("SqlConnection is missing: it must be the path of a SQLite file"))
+	case strings.Contains(s.SQLConnection, "://"):
+		wrong = append(wrong, fmt.Errorf("SqlConnection: %s:// is not supported yet; it must be the path of a SQLite file", scheme(s.SQLConnection)))
+	}
+	switch {
+	case s.ServiceBus == "" && s.ServiceBusNamespace == "":
+		wrong = append(wrong, errors.New("ServiceBusConnection is missing: it must be a connection string, or ServiceBusConnection__fullyQualifiedNamespace the name of a namespace"))
+	case s.ServiceBus != "" && s.ServiceBusNamespace != "":
+		wrong = append(wrong, errors.New("ServiceBusConnection and ServiceBusConnection__fullyQualifiedNamespace are both set: set one"))
+	}
+	return errors.Join(wrong...)
+}
+
+func scheme(address string) string {
+	if u, err := url.Parse(address); err == nil {
+		return u.Scheme
+	}
+	return strings.SplitN(address, ":", 2)[0]
+}
+
+func (s *settings) deadlines() map[workflow.Purpose]time.Duration {
+	return map[workflow.Purpose]time.Duration{
+		workflow.InventoryTimeout:    s.InventoryDeadline,
+		workflow.PaymentTimeout:      s.PaymentDeadline,
+		workflow.ShipmentTimeout:     s.ShipmentDeadline,
+		workflow.CompensationTimeout: s.CompensationDeadline,
+	}
+}
+
+func (s *settings) serviceBus() servicebus.Connection {
+	return servicebus.Connection{String: s.ServiceBus, Namespace: s.ServiceBusNamespace, ClientID: s.ServiceBusClientID}
+}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"encoding/json"
+	"net"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestABadSettingEndsInAClearMessageThatNamesItWithinTwoSeconds(t *testing.T) {
+	t.Parallel()
+	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = busy.Close() })
+	_, busyPort, err := net.SplitHostPort(busy.Addr().String())
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "a file")
+	require.NoError(t, os.WriteFile(file, []byte("no database"), 0o600))
+
+	for _, c := range []struct {
+		name     string
+		settings map[string]string // beside good ones; a value "-" takes one away
+		says     []string
+	}{
+		{"the port is not a number", map[string]string{"FUNCTIONS_CUSTOMHANDLER_PORT": "abc"}, []string{"FUNCTIONS_CUSTOMHANDLER_PORT", `"abc"`}},
+		{"the port is out of range", map[string]string{"FUNCTIONS_CUSTOMHANDLER_PORT": "70000"}, []string{"FUNCTIONS_CUSTOMHANDLER_PORT", "65535"}},
+		{"the port is busy", map[string]string{"FUNCTIONS_CUSTOMHANDLER_PORT": busyPort}, []string{"FUNCTIONS_CUSTOMHANDLER_PORT", busyPort, "in use"}},
+		{"the database's folder does not exist", map[string]string{"SqlConnection": "/nowhere/orders.db"}, []string{"SqlConnection", "/nowhere/orders.db"}},
+		{"the database's folder is a file", map[string]string{"SqlConnection": file + "/orders.db"}, []string{"SqlConnection"}},
+		{"the database is another file", map[string]string{"SqlConnection": file}, []string{"SqlConnection", "not a database"}},
+		{"the database is a folder", map[string]string{"SqlConnection": filepath.Dir(file)}, []string{"SqlConnection"}},
+		{"the database is missing", map[string]string{"SqlConnection": "-"}, []string{"SqlConnection"}},
+		{"the database is of another kind", map[string]string{"SqlConnection": "postgres://h/db"}, []string{"SqlConnection", "postgres"}},
+		{"a deadline is no time", map[string]string{"PaymentDeadline": "7d"}, []string{"PaymentDeadline", `"7d"`, "168h"}},
+		{"a deadline is too short", map[string]string{"ShipmentDeadline": "0s"}, []string{"ShipmentDeadline", "1s"}},
+		{"a deadline is negative", map[string]string{"CompensationDeadline": "-1h"}, []string{"CompensationDeadline"}},
+		{"the handler's deadline outlasts the host's", map[string]string{"HandlerDeadline": "10m"}, []string{"HandlerDeadline", "4m"}},
+		{"a topic is empty", map[string]string{"OrdersTopic": " "}, []string{"OrdersTopic"}},
+		{"Service Bus is missing", map[string]string{"ServiceBusConnection": "-"}, []string{"ServiceBusConnection"}},
+		{"Service Bus is nonsense", map[string]string{"ServiceBusConnection": "nonsense"}, []string{"ServiceBusConnection"}},
+		{"Service Bus is given twice", map[string]string{"ServiceBusConnection__fullyQualifiedNamespace": "n"}, []string{"ServiceBusConnection", "both"}},
+		{"two are wrong at once", map[string]string{"PaymentDeadline": "x", "InventoryDeadline": "y"}, []string{"PaymentDeadline", "InventoryDeadline"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			settings := map[string]string{
+				"FUNCTIONS_CUSTOMHANDLER_PORT": freePort(t), "ServiceBusConnection": nowhere,
+				"SqlConnection": filepath.Join(t.TempDir(), "orders.db"),
+			}
+			for name, value := range c.settings {
+				settings[name] = value
+				if value == "-" {
+					delete(settings, name)
+				}
+			}
+			p := start(t, settings)
+			require.Equal(t, exitFailed, p.exitCode(t, 2*time.Second))
+			for _, word := range c.says {
+				require.Contains(t, p.stderr.String(), word)
+			}
+			require.NotContains(t, p.stderr.String(), "goroutine", "it is a message, not a crash")
+		})
+	}
+}
+
+func TestABadFlagOfLocalModeIsNamed(t *testing.T) {
+	t.Parallel()
+	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = busy.Close() })
+	_, busyPort, err := net.SplitHostPort(busy.Addr().String())
+	require.NoError(t, err)
+	for _, c := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"local", "-port", "abc"}, exitUsage, "port"},
+		{[]string{"local", "-port", busyPort}, exitFailed, "-port"},
+		{[]string{"local", "-deadline", "1ms"}, exitUsage, "-deadline"},
+		{[]string{"local", "-dir", "/dev/null/x"}, exitFailed, "-dir"},
+		{[]string{"local", "-port", "0", "-root", "/"}, exitFailed, "-root"},
+		{[]string{"local", "surplus"}, exitUsage, "surplus"},
+		{[]string{"lokal"}, exitUsage, "lokal"},
+		{[]string{"serve", "surplus"}, exitUsage, "surplus"},
+	} {
+		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
+			t.Parallel()
+			args := c.args
+			if args[0] == "local" && !slices.Contains(args, "-dir") {
+				args = append(slices.Clone(args[:1]), append([]string{"-dir", t.TempDir()}, args[1:]...)...)
+			}
+			p := start(t, nil, args...)
+			require.Equal(t, c.code, p.exitCode(t, 2*time.Second))
+			require.Contains(t, p.stderr.String(), c.says)
+		})
+	}
+}
+
+// hostOnly are settings that only the Functions host reads.
+var hostOnly = []string{"FUNCTIONS_WORKER_RUNTIME", "AzureWebJobsStorage"}
+
+// example reads the example of the app settings.
+func example(t *testing.T) map[string]string {
+	t.Helper()
+	b, err := os.ReadFile("../local.settings.json.example")
+	require.NoError(t, err)
+	var file struct{ Values map[string]string }
+	require.NoError(t, json.Unmarshal(b, &file))
+	return file.Values
+}
+
+func TestTheExampleHoldsEverySettingThatIsReadAndNoOther(t *testing.T) {
+	t.Parallel()
+	var read []string
+	for field := range reflect.TypeFor[settings]().Fields() {
+		name := field.Tag.Get("env")
+		if name != "FUNCTIONS_CUSTOMHANDLER_PORT" && !strings.Contains(name, "__") { // the host's own; the other way to connect
+			read = append(read, name)
+		}
+	}
+	var listed []string
+	for name := range example(t) {
+		listed = append(listed, name)
+	}
+	require.ElementsMatch(t, append(read, hostOnly...), listed)
+}
+
+func TestTheExampleHoldsTheDefaults(t *testing.T) {
+	t.Parallel()
+	values := example(t)
+	for field := range reflect.TypeFor[settings]().Fields() {
+		if def, ok := field.Tag.Lookup("envDefault"); ok && field.Name != "Port" {
+			require.Equal(t, def, values[field.Tag.Get("env")], field.Tag.Get("env"))
+		}
+	}
+	s, err := readSettings(values)
+	require.NoError(t, err)
+	require.NoError(t, s.checkServe())
+}
+
+func TestTheReadmesTableOfSettingsIsTrue(t *testing.T) {
+	t.Parallel()
+	readme, err := os.ReadFile("../README.md")
+	require.NoError(t, err)
+	row := regexp.MustCompile("(?m)^\\| `([A-Za-z_]+)` \\| (?:`([^`]*)`|—) \\|")
+	table := make(map[string]string)
+	for _, m := range row.FindAllStringSubmatch(string(readme), -1) {
+		table[m[1]] = m[2]
+	}
+	want := make(map[string]string)
+	for field := range reflect.TypeFor[settings]().Fields() {
+		want[field.Tag.Get("env")] = field.Tag.Get("envDefault")
+	}
+	delete(want, "FUNCTIONS_CUSTOMHANDLER_PORT")
+	require.Equal(t, want, table)
+}

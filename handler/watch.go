@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"orderflow/handler/internal/simulation"
+	"orderflow/workflow"
+	"orderflow/workflow/store"
+)
+
+// watch places the sample orders, tells what happens, plays the operator where
+// a sample needs one, and with -exit decides when all is said.
+func (l *localSystem) watch(ctx context.Context, db *store.Store, front net.Addr) error {
+	l.greet(front)
+	before, err := db.List(ctx)
+	if err != nil {
+		return err
+	}
+	if len(before) > 0 {
+		fmt.Fprintf(l.out, "The database holds %d orders of an earlier run; they go on. (-fresh forgets them.)\n\n", len(before))
+	}
+	for _, o := range before {
+		l.story.heard(o.ID)
+	}
+	if !l.flags.empty {
+		for _, s := range simulation.Samples() {
+			if err := l.world.Place(ctx, s); err != nil {
+				return err
+			}
+		}
+	}
+	var check <-chan time.Time
+	if l.flags.exit {
+		ticker := time.NewTicker(200 * time.Millisecond) // all at rest is a state, not an event
+		defer ticker.Stop()
+		check = ticker.C
+	}
+	limit := time.NewTimer(l.flags.limit)
+	defer limit.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-l.story.news:
+			if err := l.tell(ctx, db); err != nil && ctx.Err() == nil {
+				return err
+			}
+		case <-check:
+			done, err := l.finished(ctx, db)
+			if err != nil && ctx.Err() == nil {
+				return err
+			}
+			if done {
+				_ = l.tell(ctx, db) // what is left to tell is for show
+				return l.verdict(ctx, db)
+			}
+		case <-limit.C:
+			if l.flags.exit {
+				return errors.Join(fmt.Errorf("-limit: not every order came to rest within %s", l.flags.limit), l.verdict(ctx, db))
+			}
+		}
+	}
+}
+
+func (l *localSystem) greet(front net.Addr) {
+	fmt.Fprintf(l.out, "Orderflow runs on embedded parts. Databases and log: %s\n", l.flags.dir)
+	look := simulation.Samples()[0]
+	if l.flags.empty {
+		look = simulation.Sample{OrderID: "order-42", SKU: "A/1", Customer: "ada"}
+		fmt.Fprintf(l.out, "Place an order:\n  curl -i http://%s/api/orders -H 'Content-Type: application/json' -d '%s'\n", front, look.Body())
+	}
+	fmt.Fprintf(l.out, "Look at one:\n  curl http://%s/api/orders/%s\n", front, look.OrderID)
+	fmt.Fprint(l.out, "Stop with Ctrl-C; started again, it goes on where it was.\n\n")
+}
+
+// tell tells what is new about the orders that something happened to.
+func (l *localSystem) tell(ctx context.Context, db *store.Store) error {
+	for _, id := range l.story.next() {
+		story, err := db.Story(ctx, id)
+		if errors.Is(err, workflow.ErrNoOrder) {
+			continue // only rejected messages speak of it
+		}
+		if err != nil {
+			return err
+		}
+		l.story.tell(story)
+		if err := l.operate(ctx, db, story.Order); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// operate plays the operator: a refund that failed is tried again.
+func (l *localSystem) operate(ctx context.Context, db *store.Store, o workflow.Order) error {
+	if o.Status != workflow.NeedsAttention || !failedUndo(o) {
+		return nil
+	}
+	retry, err := workflow.Envelope{
+		ID: workflow.ActionID(o.ID, workflow.Retry, o.Version), Type: workflow.Retry, OrderID: o.ID,
+		Conversation: o.Conversation, OriginID: o.Origin,
+		Body: workflow.ActionBody(o.ID, o.Version, "the bank is open again"),
+	}.Decode()
+	if err != nil {
+		return err
+	}
+	if _, err := db.Handle(ctx, retry); err != nil {
+		return err
+	}
+	l.story.heard(o.ID)
+	return nil
+}
+
+func failedUndo(o workflow.Order) bool {
+	for _, e := range o.Effects {
+		if e.State == workflow.EffectFailed {
+			return true
+		}
+	}
+	return false
+}
+
+// finished reports whether nothing will happen any more: every order is at rest
+// and nothing is on its way.
+func (l *localSystem) finished(ctx context.Context, db *store.Store) (bool, error) {
+	pending, err := db.Pending(ctx)
+	if err != nil || pending > 0 {
+		return false, err
+	}
+	topics, err := l.bus.Counts(ctx)
+	if err != nil {
+		return false, err
+	}
+	for _, topic := range topics {
+		if topic.Scheduled > 0 {
+			return false, nil
+		}
+		for _, s := range topic.Subscriptions {
+			if s.Active > 0 {
+				return false, nil
+			}
+		}
+	}
+	orders, err := db.List(ctx)
+	if err != nil {
+		return false, err
+	}
+	for _, o := range orders {
+		if !o.Status.AtRest() || failedUndo(o) {
+			return false, nil
+		}
+	}
+	return l.flags.empty || len(orders) >= len(simulation.Samples()), nil
+}
+
+// verdict compares the endings of the sample orders with what they should be.
+func (l *localSystem) verdict(ctx context.Context, db *store.Store) error {
+	if l.flags.empty {
+		return nil
+	}
+	orders, err := db.List(ctx)
+	if err != nil {
+		return err
+	}
+	status := make(map[string]workflow.Status)
+	for _, o := range orders {
+		status[o.ID] = o.Status
+	}
+	var wrong []string
+	fmt.Fprintln(l.out)
+	for _, s := range simulation.Samples() {
+		mark := "✓"
+		if status[s.OrderID] != s.Ending {
+			mark = "✗"
+			wrong = append(wrong, fmt.Sprintf("%s is %s, expected %s", s.OrderID, or(status[s.OrderID], "unknown"), s.Ending))
+		}
+		fmt.Fprintf(l.out, "%s %-22s %-15s %s\n", mark, s.OrderID, status[s.OrderID], s.Story)
+	}
+	if len(wrong) > 0 {
+		return errors.New("wrong endings: " + strings.Join(wrong, "; "))
+	}
+	fmt.Fprintf(l.out, "\nAll %d orders ended as they should.\n", len(simulation.Samples()))
+	return nil
+}
+
+func or(s, otherwise workflow.Status) workflow.Status {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
