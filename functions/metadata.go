@@ -120,6 +120,9 @@ func (t metadataText) number(bits int) int64 {
 
 // time is a point in time, zero when it is none. One without a zone is in UTC.
 func (t metadataText) time() time.Time {
+	if t == "" {
+		return time.Time{}
+	}
 	for _, layout := range []string{"2006-01-02T15:04:05", time.RFC3339} { // both take a fraction
 		if at, err := time.Parse(layout, string(t)); err == nil {
 			return at.UTC()

@@ -2,8 +2,6 @@ package workflow
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -132,11 +130,7 @@ func (e Envelope) Decode() (Message, error) {
 	if err != nil {
 		return Message{}, err
 	}
-	fingerprint, err := fingerprint(e.Type, object)
-	if err != nil {
-		return Message{}, err
-	}
-	return Message{Envelope: e, Facts: facts, Fingerprint: fingerprint}, nil
+	return Message{Envelope: e, Facts: facts, Fingerprint: fingerprint(e.Type, object)}, nil
 }
 
 // selfOr is the message's own ID where a lineage property is absent or says
@@ -168,8 +162,9 @@ func parseBody(raw []byte) (map[string]any, []byte, error) {
 	if depth := nesting(body); depth > MaxNesting {
 		return nil, nil, malformed("the body is nested deeper than %d levels", MaxNesting)
 	}
-	var whole json.RawMessage
-	if err := json.Unmarshal(body, &whole); err != nil { // to the end, unlike Decoder
+	if !json.Valid(body) { // to the end, unlike Decoder
+		var whole json.RawMessage
+		err := json.Unmarshal(body, &whole)
 		var syntax *json.SyntaxError
 		if errors.As(err, &syntax) {
 			return nil, nil, malformed("the body is not JSON: %v at byte %d", err, syntax.Offset)
@@ -204,20 +199,6 @@ func nesting(text []byte) int {
 		}
 	}
 	return deepest
-}
-
-// fingerprint is taken over the canonical body: fields sorted, spacing gone,
-// numbers as they were written.
-func fingerprint(t MessageType, object map[string]any) (string, error) {
-	canonical, err := json.Marshal(object)
-	if err != nil {
-		return "", malformed("the body cannot be written as JSON: %v", err)
-	}
-	hash := sha256.New()
-	hash.Write([]byte(t))
-	hash.Write([]byte{0})
-	hash.Write(canonical)
-	return hex.EncodeToString(hash.Sum(nil)), nil
 }
 
 func printable(r rune) bool { return r != utf8.RuneError && unicode.IsPrint(r) }

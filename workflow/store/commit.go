@@ -3,7 +3,6 @@ package store
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -109,17 +108,19 @@ func (s *Store) takenUp(revision int64, place int, d *workflow.Decision) stateme
 	}, 1}
 }
 
-// emitted is the JSON list of the IDs that a decision sent and armed.
+// emitted is the JSON list of the IDs that a decision sent and armed. They are
+// made of order ID, step and count, so nothing in them needs escaping.
 func emitted(d *workflow.Decision) string {
-	ids := make([]string, 0, 2)
-	if d.Command != nil {
-		ids = append(ids, d.Command.ID)
+	switch {
+	case d.Command != nil && d.Deadline != nil:
+		return `["` + d.Command.ID + `","` + d.Deadline.ID + `"]`
+	case d.Command != nil:
+		return `["` + d.Command.ID + `"]`
+	case d.Deadline != nil:
+		return `["` + d.Deadline.ID + `"]`
+	default:
+		return "[]"
 	}
-	if d.Deadline != nil {
-		ids = append(ids, d.Deadline.ID)
-	}
-	text, _ := json.Marshal(ids) // texts always encode
-	return string(text)
 }
 
 // settle closes outbox rows that are no longer wanted: deadlines always, a
