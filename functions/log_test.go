@@ -54,6 +54,8 @@ func TestNeitherTheLogNorTheAnswerHoldsWhatABodySays(t *testing.T) {
 		decide     func(workflow.Message) workflow.Decision
 	}{
 		"in a field that is refused": {"OrderPlaced", `{"orderId":"order-42","customerId":"c","currency":"` + secret + `"}`, nil},
+		"in a number":                {"OrderPlaced", `{"orderId":"order-42","customerId":"c","currency":"EUR","amount":-4711,"lines":[]}`, nil},
+		"in a list":                  {"OrderPlaced", `{"orderId":"order-42","customerId":"c","currency":"EUR","amount":1,"lines":[{"sku":"` + secret + `","quantity":-4711}]}`, nil},
 		"in an order ID":             {"OrderPlaced", `{"orderId":"` + secret + `"}`, nil},
 		"in a reason": {
 			"PaymentFailed", `{"orderId":"order-42","reason":"` + secret + ` has no money"}`,
@@ -78,7 +80,9 @@ func TestNeitherTheLogNorTheAnswerHoldsWhatABodySays(t *testing.T) {
 			answer := w.post(t, "/order-placed", invocation(tt.body, map[string]any{"Subject": quoted(tt.kind)}))
 			require.Equal(t, 200, answer.Code)
 			require.NotContains(t, answer.Body.String(), secret)
+			require.NotContains(t, answer.Body.String(), "4711")
 			require.NotContains(t, w.log.String(), secret)
+			require.NotContains(t, w.log.String(), "4711")
 			require.NotEmpty(t, w.logged(t)["reason"])
 		})
 	}
@@ -96,4 +100,16 @@ func TestAnIdentityCannotForgeALogLineNorFloodIt(t *testing.T) {
 	require.True(t, strings.HasPrefix(w.logged(t)["messageId"].(string), "m-1\n{"))
 	require.Less(t, w.log.Len(), 2000)
 	require.Equal(t, forged, w.onlyRejection(t).ID, "what is kept is verbatim")
+}
+
+func TestTheLogOfTheAPIHoldsNothingOfWhatABodySays(t *testing.T) {
+	t.Parallel()
+	var w world
+	body := `{"orderId":"order-42","customerId":"c","currency":"EUR","amount":-4711,"lines":[]}`
+	r := newRequest(t, http.MethodPost, "/api/orders", strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	answer := send(w.app().Handler(), r)
+	require.Equal(t, 400, answer.Code)
+	require.Contains(t, answer.Body.String(), "4711", "the caller is told what is wrong")
+	require.NotContains(t, w.log.String(), "4711")
 }

@@ -104,7 +104,7 @@ func tell(s workflow.Story) story {
 	}
 	for _, d := range s.Outbox {
 		told.Outbox = append(told.Outbox, dispatch{
-			d.ID, d.Type, d.State, d.Attempts, moment(d.NextAttemptAt), moment(d.SentAt), d.LastError,
+			d.ID, d.Type, d.State, d.Attempts, nextAttempt(d), moment(d.SentAt), d.LastError,
 		})
 	}
 	for _, h := range s.Held {
@@ -114,6 +114,14 @@ func tell(s workflow.Story) story {
 		told.Rejected = append(told.Rejected, refusal{moment(r.At), r.MessageID, r.Type, r.Reason, r.Times})
 	}
 	return told
+}
+
+// nextAttempt is when a message may be sent, null once nothing will send it.
+func nextAttempt(d workflow.Dispatch) *time.Time {
+	if d.State != workflow.DispatchWaiting {
+		return nil
+	}
+	return moment(d.NextAttemptAt)
 }
 
 // moment is a time for JSON: in UTC, null where there is none.

@@ -148,7 +148,7 @@ func (l *localSystem) run(ctx context.Context) (err error) {
 		settings: l.settings, log: log, opened: func(s *store.Store) { opened <- s },
 		sender: busSender{l.bus, l.settings.OrdersTopic, l.settings.CommandsTopic},
 	}
-	l.story = newNarrator(l.out)
+	l.story = newNarrator(l.out, time.Now())
 	host := &funchost.Host{
 		App: app, Bus: l.bus, Port: inner.Addr().(*net.TCPAddr).Port, Now: time.Now, Log: log, StopGrace: stopTimeout,
 		OnInvocation: func(i funchost.Invocation) { l.story.heard(i.SessionID) },
@@ -168,7 +168,7 @@ func (l *localSystem) run(ctx context.Context) (err error) {
 		}
 		return nil
 	})
-	parts.run("the story", func() error {
+	parts.run("", func() error {
 		defer cancel()
 		select {
 		case db := <-opened:
@@ -187,7 +187,7 @@ func (l *localSystem) folder(ctx context.Context) (release func() error, err err
 		return nil, fmt.Errorf("-dir: cannot make the folder: %w", err)
 	}
 	if release, err = lock(ctx, l.path("in-use.lock")); err != nil {
-		return nil, fmt.Errorf("-dir: another handler local seems to run on %s: %w", l.flags.dir, err)
+		return nil, fmt.Errorf("-dir: another handler local runs on %s: stop it, or name another folder (%w)", l.flags.dir, err)
 	}
 	if !l.flags.fresh {
 		return release, nil
@@ -265,7 +265,10 @@ func (p *parts) run(name string, part func() error) {
 	p.wg.Go(func() {
 		if err := part(); err != nil {
 			p.mu.Lock()
-			p.errs = append(p.errs, fmt.Errorf("%s: %w", name, err))
+			if name != "" {
+				err = fmt.Errorf("%s: %w", name, err)
+			}
+			p.errs = append(p.errs, err)
 			p.mu.Unlock()
 			p.cancel()
 		}

@@ -46,6 +46,7 @@ func serve(ctx context.Context, args []string, environ map[string]string, stdout
 		_ = sender.Close(bye) // the broker notices in any case
 	}()
 	h := &handler{settings: s, sender: sender, log: slog.New(slog.NewJSONHandler(stdout, nil))}
+	h.log.Info("listening", "address", listener.Addr().String())
 	if err := h.run(ctx, listener, s.SQLConnection); err != nil {
 		return err
 	}

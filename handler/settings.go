@@ -47,10 +47,13 @@ func readSettings(environ map[string]string) (settings, error) {
 	var s settings
 	err := env.ParseWithOptions(&s, env.Options{Environment: environ})
 	var wrong []error
+	unread := make(map[string]bool) // settings that have no value to check
 	var all env.AggregateError
 	if errors.As(err, &all) {
 		for _, e := range all.Errors {
-			wrong = append(wrong, nameSetting(e, environ))
+			name, err := nameSetting(e, environ)
+			unread[name] = true
+			wrong = append(wrong, err)
 		}
 	} else if err != nil {
 		wrong = append(wrong, err)
@@ -64,7 +67,7 @@ func readSettings(environ map[string]string) (settings, error) {
 		}
 	}
 	for _, d := range s.durations() {
-		if *d.value < d.least || *d.value > d.most {
+		if !unread[d.name] && (*d.value < d.least || *d.value > d.most) {
 			wrong = append(wrong, fmt.Errorf("%s must be between %s and %s; it is %s", d.name, d.least, d.most, *d.value))
 		}
 	}
@@ -92,17 +95,17 @@ func (s *settings) durations() []checkedDuration {
 }
 
 // nameSetting turns an error of the library, which names the Go field, into one
-// that names the setting.
-func nameSetting(err error, environ map[string]string) error {
+// that names the setting, and returns the setting's name.
+func nameSetting(err error, environ map[string]string) (string, error) {
 	var parse env.ParseError
 	if !errors.As(err, &parse) {
-		return err
+		return "", err
 	}
 	name := parse.Name
 	if field, ok := reflect.TypeFor[settings]().FieldByName(parse.Name); ok {
 		name = field.Tag.Get("env")
 	}
-	return fmt.Errorf(`%s must be a length of time such as "90s", "24h" or "168h"; it is %q`, name, environ[name])
+	return name, fmt.Errorf(`%s must be a length of time such as "90s", "24h" or "168h"; it is %q`, name, environ[name])
 }
 
 // checkServe checks what a deployed handler needs and `local` brings itself.

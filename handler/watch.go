@@ -22,9 +22,14 @@ func (l *localSystem) watch(ctx context.Context, db *store.Store, front net.Addr
 		return err
 	}
 	if len(before) > 0 {
-		fmt.Fprintf(l.out, "The database holds %d orders of an earlier run; they go on. (-fresh forgets them.)\n\n", len(before))
+		fmt.Fprintf(l.out, "Orders of earlier runs: %d. Those that are not at rest go on (-fresh forgets them all):\n", len(before))
 	}
 	for _, o := range before {
+		story, err := db.Story(ctx, o.ID)
+		if err != nil {
+			return err
+		}
+		l.story.recall(story)
 		l.story.heard(o.ID)
 	}
 	if !l.flags.empty {
@@ -34,31 +39,35 @@ func (l *localSystem) watch(ctx context.Context, db *store.Store, front net.Addr
 			}
 		}
 	}
-	var check <-chan time.Time
-	if l.flags.exit {
-		ticker := time.NewTicker(200 * time.Millisecond) // all at rest is a state, not an event
-		defer ticker.Stop()
-		check = ticker.C
-	}
+	check := time.NewTicker(200 * time.Millisecond) // all at rest is a state, not an event
+	defer check.Stop()
+	resting := false
 	limit := time.NewTimer(l.flags.limit)
 	defer limit.Stop()
 	for {
 		select {
 		case <-ctx.Done():
+			fmt.Fprintln(l.out, "\nStopped. Started again, it goes on where it was.")
 			return nil
 		case <-l.story.news:
 			if err := l.tell(ctx, db); err != nil && ctx.Err() == nil {
 				return err
 			}
-		case <-check:
+		case <-check.C:
 			done, err := l.finished(ctx, db)
 			if err != nil && ctx.Err() == nil {
 				return err
 			}
 			if done {
 				_ = l.tell(ctx, db) // what is left to tell is for show
+			}
+			if done && l.flags.exit {
 				return l.verdict(ctx, db)
 			}
+			if done && !resting {
+				fmt.Fprint(l.out, "\nEvery order is at rest. Place one, or stop with Ctrl-C.\n\n")
+			}
+			resting = done
 		case <-limit.C:
 			if l.flags.exit {
 				return errors.Join(fmt.Errorf("-limit: not every order came to rest within %s", l.flags.limit), l.verdict(ctx, db))
@@ -179,7 +188,7 @@ func (l *localSystem) verdict(ctx context.Context, db *store.Store) error {
 			mark = "✗"
 			wrong = append(wrong, fmt.Sprintf("%s is %s, expected %s", s.OrderID, or(status[s.OrderID], "unknown"), s.Ending))
 		}
-		fmt.Fprintf(l.out, "%s %-22s %-15s %s\n", mark, s.OrderID, status[s.OrderID], s.Story)
+		fmt.Fprintf(l.out, "%s %-22s %-17s %s\n", mark, s.OrderID, status[s.OrderID], s.Story)
 	}
 	if len(wrong) > 0 {
 		return errors.New("wrong endings: " + strings.Join(wrong, "; "))

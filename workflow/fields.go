@@ -148,11 +148,15 @@ func decodeFacts(t MessageType, orderID string, object map[string]any) (Facts, e
 			return Facts{}, malformed("%s: the field %s is missing; it must be %s", t, f.name, f.want)
 		}
 		if !f.read(&facts, value) {
-			return Facts{}, malformed("%s: the field %s must be %s; it is %s", t, f.name, f.want, shown(value))
+			return Facts{}, malformed("%s: the field %s must be %s"+ValueFollows+"%s", t, f.name, f.want, shown(value))
 		}
 	}
 	return facts, nil
 }
+
+// ValueFollows comes before the value of a body's field in an error of Decode, so
+// that a log can leave the value out.
+const ValueFollows = "; it is "
 
 // shown is a JSON value as a person may read it in a reason.
 func shown(value any) string {

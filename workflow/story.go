@@ -32,10 +32,20 @@ type Entry struct {
 	Emitted   []string // the IDs of what it sent and armed
 }
 
+// The states of an outbox row. The texts are stored.
+const (
+	// DispatchWaiting: it is still to be sent.
+	DispatchWaiting = "waiting"
+	// DispatchSent: the broker has it. A deadline stays so until it is settled.
+	DispatchSent = "sent"
+	// DispatchClosed: nobody wants it any more.
+	DispatchClosed = "closed"
+)
+
 // Dispatch is one outbox row as people see it.
 type Dispatch struct {
 	Outgoing
-	State         string // waiting, sent, closed, dead
+	State         string // DispatchWaiting, DispatchSent or DispatchClosed
 	Attempts      int
 	NextAttemptAt time.Time
 	SentAt        time.Time // zero until sent

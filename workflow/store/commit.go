@@ -138,7 +138,7 @@ func (s *Store) emit(revision int64, out []workflow.Emission) statement {
 	args := make([]any, 0, 14*len(out))
 	for place := range out {
 		e := &out[place]
-		state, visible, purpose, due := "waiting", any(now), any(nil), any(nil)
+		state, visible, purpose, due := workflow.DispatchWaiting, any(now), any(nil), any(nil)
 		if e.Purpose != "" {
 			purpose = string(e.Purpose)
 			after := s.deadline(e.Purpose)
@@ -148,7 +148,7 @@ func (s *Store) emit(revision int64, out []workflow.Emission) statement {
 			}
 		}
 		if e.Closed {
-			state = "closed"
+			state = workflow.DispatchClosed
 		}
 		args = append(args, e.OrderID, revision*seqStep+int64(place), e.ID, string(e.Type),
 			e.Conversation, e.ParentID, e.OriginID, e.TraceParent, purpose, due, notNil(e.Body), state, visible, now)

@@ -119,6 +119,9 @@ func (f *found) again(m workflow.Message) (workflow.Decision, bool) {
 	if f.fingerprint != m.Fingerprint {
 		d.Outcome = workflow.Rejected
 		d.Reason = fmt.Sprintf("conflict: MessageId %s was handled with other content (fingerprint %s, now %s)", m.ID, f.fingerprint, m.Fingerprint)
+		if as := workflow.Apply(f.order, m, nil).Decisions[0]; as.Outcome == workflow.Rejected {
+			d.Reason += "; under an ID of its own: " + as.Reason // what differs, in words
+		}
 	}
 	return d, true
 }

@@ -204,7 +204,7 @@ func (h *Host) report(ctx context.Context, inv Invocation) {
 		slog.String("function", inv.Function),
 		slog.String("invocationId", inv.ID),
 		slog.Int("status", inv.Status),
-		slog.Duration("duration", inv.Duration),
+		slog.Float64("durationMs", float64(inv.Duration.Microseconds())/1000),
 	}
 	if inv.SequenceNumber != 0 {
 		attrs = append(attrs,
