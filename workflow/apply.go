@@ -127,7 +127,7 @@ func take(o *Order, m *Message, d *Decision) {
 		return
 	}
 	t := table[o.Status].cells[m.Type].transition
-	if said := m.Facts.reason(); said != "" {
+	if said := m.Facts.Said(); said != "" {
 		d.Reason = t.Why + ": " + said
 	}
 
@@ -180,7 +180,7 @@ func record(o *Order, m *Message) {
 			}
 		}
 	case DispatchFailed:
-		o.Problem = f.CommandID + " could not be sent: " + f.reason()
+		o.Problem = f.CommandID + " could not be sent: " + f.Said()
 	case Retry:
 		if e := o.stuckOn(); e != nil {
 			e.State, e.Failure = EffectHeld, ""
@@ -210,14 +210,14 @@ func recordReport(o *Order, m *Message, says report) {
 	case EffectUndone:
 		e.Undo = m.Facts.undoRef(says.Effect)
 	case EffectFailed:
-		e.Failure = m.Facts.reason()
+		e.Failure = m.Facts.Said()
 	case EffectWaiting, EffectOverdue:
 	}
 }
 
-// reason is the reason that a message gives, shortened to what fits a row, a
+// Said is the reason that a message gives, shortened to what fits a row, a
 // command's body and a person's eye. The whole text stays in the message.
-func (f *Facts) reason() string { return clip(f.Reason, 1000) }
+func (f *Facts) Said() string { return clip(f.Reason, 1000) }
 
 // ref is the reference that a message names for an effect.
 func (f *Facts) ref(kind EffectKind) string {

@@ -186,6 +186,35 @@ func TestAnOrderIDIsShortEnoughForWhatIsDerivedFromIt(t *testing.T) {
 	}
 }
 
+func TestNoMessageTakesAnIDByWhichTheOrderHearsItself(t *testing.T) {
+	t.Parallel()
+	for _, id := range []string{
+		workflow.DeadlineID(theOrder, workflow.InventoryTimeout, 1),
+		workflow.DeadlineID(theOrder, workflow.PaymentTimeout, 1),
+		workflow.DeadlineID(theOrder, workflow.ShipmentTimeout, 12),
+		workflow.DeadlineID(theOrder, workflow.CompensationTimeout, 2),
+		workflow.ActionID(theOrder, workflow.Retry, 7),
+		workflow.ActionID(theOrder, workflow.ResolveCancelled, 7),
+		workflow.ActionID(theOrder, workflow.ResolveCompleted, 7),
+		workflow.DeathID(workflow.CommandID(theOrder, workflow.CapturePayment, 1), 1),
+	} {
+		e := letter(workflow.PaymentCaptured)
+		e.ID = id
+		requireMalformed(t, e, id, "its own messages")
+		e = letter(workflow.PaymentDeadlineExpired) // which speaks of a deadline of another name
+		e.ID, e.Body = id, workflow.DeadlineBody(theOrder, "order-42:payment-timeout:99", noon)
+		requireMalformed(t, e, id, "its own messages")
+	}
+	for _, id := range []string{ // another order's, a service's own, and a command's, which never comes in
+		"order-43:payment-timeout:1", "order-42-payment-timeout:1", "order-42:captured", "order-42:capture-payment:1",
+	} {
+		e := letter(workflow.PaymentCaptured)
+		e.ID = id
+		_, err := e.Decode()
+		require.NoError(t, err, id)
+	}
+}
+
 func TestTheSessionIsTheOrder(t *testing.T) {
 	t.Parallel()
 	e := letter(workflow.PaymentCaptured)

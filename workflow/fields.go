@@ -148,21 +148,21 @@ func decodeFacts(t MessageType, orderID string, object map[string]any) (Facts, e
 			return Facts{}, malformed("%s: the field %s is missing; it must be %s", t, f.name, f.want)
 		}
 		if !f.read(&facts, value) {
-			return Facts{}, malformed("%s: the field %s must be %s"+ValueFollows+"%s", t, f.name, f.want, shown(value))
+			return Facts{}, malformed("%s: the field %s must be %s; it is %s", t, f.name, f.want, shown(value))
 		}
 	}
 	return facts, nil
 }
 
-// ValueFollows comes before the value of a body's field in an error of Decode, so
-// that a log can leave the value out.
-const ValueFollows = "; it is "
-
-// shown is a JSON value as a person may read it in a reason.
+// shown is a JSON value as a person may read it in a reason: in quotes, as is
+// all that a reason takes from a body, so that it can be left out of a log.
 func shown(value any) string {
+	if text, is := value.(string); is {
+		return quote(text)
+	}
 	text, err := json.Marshal(value)
 	if err != nil {
 		return "unreadable"
 	}
-	return clip(string(text), 200)
+	return quote(string(text))
 }

@@ -38,6 +38,23 @@ func ActionID(orderID string, action MessageType, version int64) string {
 	return orderID + ":" + step(action) + ":" + strconv.FormatInt(version, 10)
 }
 
+// ownID reports whether an ID is one that an order hears itself by: of its
+// deadlines, the deaths of its commands and the actions of its operators. A
+// command's own ID is none: it goes out and never comes in.
+func ownID(orderID, id string) bool {
+	rest, own := strings.CutPrefix(id, orderID+":")
+	if !own {
+		return false
+	}
+	name, _, _ := strings.Cut(rest, ":")
+	switch name {
+	case string(InventoryTimeout), string(PaymentTimeout), string(ShipmentTimeout), string(CompensationTimeout),
+		step(Retry), step(ResolveCancelled), step(ResolveCompleted):
+		return true
+	}
+	return strings.Contains(rest, ":dead:")
+}
+
 // step is the name of a type inside an ID: CapturePayment is capture-payment.
 func step(t MessageType) string {
 	switch t { // the commands, spelled out so that the hot path builds nothing

@@ -130,6 +130,9 @@ func (e Envelope) Decode() (Message, error) {
 	if err != nil {
 		return Message{}, err
 	}
+	if ownID(e.OrderID, e.ID) && !e.Type.Internal() && facts.TimeoutID != e.ID {
+		return Message{}, malformed("MessageId %s is one that the order gives to its own messages; %s would make that one a duplicate", quote(e.ID), e.Type)
+	}
 	return Message{Envelope: e, Facts: facts, Fingerprint: fingerprint(e.Type, object)}, nil
 }
 

@@ -82,7 +82,7 @@ func ruleMutants() []mutant {
 		{"rule 4 sees no conflict", f, `	if ref := m.Facts.ref(says.Effect); ref != e.Ref {
 		return conflict(string(says.Effect), e.Ref, ref)
 	}
-	return Stale, fmt.Sprintf("%s %s is known already", says.Effect, e.Ref)`, `	return Stale, fmt.Sprintf("%s %s is known already", says.Effect, e.Ref)`},
+	return Stale, fmt.Sprintf("%s %s is known already", says.Effect, quote(e.Ref))`, `	return Stale, fmt.Sprintf("%s %s is known already", says.Effect, quote(e.Ref))`},
 		{"rule 4 takes a shipment without a name for known", f, `if e == nil || e.Ref == "" {`, `if e == nil {`},
 		{"rule 5 is left out", f, `	shipmentFailed,   // 5
 `, ``},
@@ -159,7 +159,7 @@ func takingMutants() []mutant {
 		{"rule 9 makes only compensation overdue", f, `	case ShipmentDeadlineExpired, CompensationDeadlineExpired:`, `	case CompensationDeadlineExpired:`},
 		{"rule 9 forgets the order's content", f, `		o.CustomerID, o.Currency, o.Amount, o.Lines = f.CustomerID, f.Currency, f.Amount, f.Lines
 `, ``},
-		{"rule 9 does not note a dead command", f, `		o.Problem = f.CommandID + " could not be sent: " + f.reason()
+		{"rule 9 does not note a dead command", f, `		o.Problem = f.CommandID + " could not be sent: " + f.Said()
 `, ``},
 		{"a retry retries nothing", f, `			e.State, e.Failure = EffectHeld, ""
 `, `			e.Failure = ""

@@ -29,7 +29,7 @@ func deadlines(o *Order, m *Message) (Outcome, string) {
 	}
 	armed := table[o.Status].row.Deadline
 	if purpose != armed || o.Armed == "" || m.Facts.TimeoutID != o.Armed {
-		return Stale, fmt.Sprintf("deadline %s is not armed", m.Facts.TimeoutID)
+		return Stale, fmt.Sprintf("deadline %s is not armed", quote(m.Facts.TimeoutID))
 	}
 	if m.NotDue {
 		return Applied, "" // take arms it again
@@ -40,7 +40,7 @@ func deadlines(o *Order, m *Message) (Outcome, string) {
 // deadCommands is rule 2: a command that nobody waits for may die unnoticed.
 func deadCommands(o *Order, m *Message) (Outcome, string) {
 	if m.Type == DispatchFailed && !o.Awaits(m.Facts.CommandID) {
-		return Stale, fmt.Sprintf("command %s is not awaited", m.Facts.CommandID)
+		return Stale, fmt.Sprintf("command %s is not awaited", quote(m.Facts.CommandID))
 	}
 	return "", ""
 }
@@ -77,7 +77,7 @@ func knownReference(o *Order, m *Message) (Outcome, string) {
 	if ref := m.Facts.ref(says.Effect); ref != e.Ref {
 		return conflict(string(says.Effect), e.Ref, ref)
 	}
-	return Stale, fmt.Sprintf("%s %s is known already", says.Effect, e.Ref)
+	return Stale, fmt.Sprintf("%s %s is known already", says.Effect, quote(e.Ref))
 }
 
 // shipmentFailed is rule 5: goods that left cannot have stayed.
@@ -90,7 +90,7 @@ func shipmentFailed(o *Order, m *Message) (Outcome, string) {
 	case e == nil:
 		return "", ""
 	case e.State == EffectHeld:
-		return Rejected, fmt.Sprintf("conflict: shipment %s was confirmed, now it is said to have failed", e.Ref)
+		return Rejected, fmt.Sprintf("conflict: shipment %s was confirmed, now it is said to have failed", quote(e.Ref))
 	case e.State == EffectUndone:
 		return Stale, "the shipment is known to have failed"
 	}
@@ -125,7 +125,7 @@ func answersToAnUndo(o *Order, m *Message) (Outcome, string) {
 	case e.State == EffectUndone, e.State == EffectFailed:
 		return Stale, fmt.Sprintf("the %s is %s already", says.Effect, e.State)
 	case attempt == 0: // believed, it would allow a second undo beside the one in flight
-		return Rejected, fmt.Sprintf("nobody sent a command %s", m.Facts.CommandID)
+		return Rejected, fmt.Sprintf("nobody sent a command %s", quote(m.Facts.CommandID))
 	case attempt < latest:
 		return Stale, fmt.Sprintf("attempt %d was followed by attempt %d", attempt, latest)
 	}

@@ -28,6 +28,12 @@ const (
 	Cancelled         Status = "Cancelled"
 )
 
+// Known reports whether the process has this status.
+func (s Status) Known() bool {
+	_, known := table[s]
+	return known
+}
+
 // AtRest reports whether nothing moves the order on its own any more: it ended,
 // or a person has to decide. An order at rest has no deadline.
 func (s Status) AtRest() bool {

@@ -57,6 +57,9 @@ func (s *Store) commit(f *found, r workflow.Result) (batch, error) {
 	for place := range r.Decisions {
 		d := &r.Decisions[place]
 		if place == 0 {
+			if f.strayed(d.Message) {
+				b = append(b, statement{s.text.giveUpID, []any{d.Message.OrderID, d.Message.ID}, 1})
+			}
 			b = append(b, s.journal(revision, d))
 			continue
 		}

@@ -124,6 +124,13 @@ func decodeState(orderID, status string, version int64, text string) (workflow.O
 		return workflow.Order{}, fmt.Errorf("%w: order %s was written by a newer program (schema %d, this one reads %d)",
 			workflow.ErrTransient, orderID, s.Schema, stateSchema)
 	}
+	if s.Schema < 1 {
+		return workflow.Order{}, fmt.Errorf("read the state of order %s: there is no order in it", orderID)
+	}
+	if !workflow.Status(status).Known() {
+		return workflow.Order{}, fmt.Errorf("%w: order %s was written by a newer program (status %q is not known)",
+			workflow.ErrTransient, orderID, status)
+	}
 	s.Order.ID, s.Order.Status, s.Order.Version = orderID, workflow.Status(status), version
 	return s.Order, nil
 }

@@ -53,6 +53,33 @@ func TestAPathThatCannotBeADatabaseFailsSoonAndSaysWhy(t *testing.T) {
 	}
 }
 
+func TestNothingIsAcknowledgedIntoAFileThatWasDeletedOrReplaced(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "orders.db")
+	s, err := store.Open(t.Context(), path, store.Options{Now: time.Now})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = s.Close() })
+	m, err := workflow.Envelope{
+		ID: "m-1", OrderID: "order-42", Type: workflow.PaymentCaptured, Body: []byte(`{"orderId":"order-42","paymentId":"p"}`),
+	}.Decode()
+	require.NoError(t, err)
+	place := func() error {
+		_, err := s.Handle(t.Context(), m)
+		return err
+	}
+
+	require.NoError(t, os.Rename(path, path+".away"))
+	err = place()
+	require.ErrorIs(t, err, workflow.ErrTransient)
+	require.ErrorContains(t, err, "gone")
+	require.NoError(t, os.WriteFile(path, nil, 0o600))
+	err = place()
+	require.ErrorIs(t, err, workflow.ErrTransient)
+	require.ErrorContains(t, err, "replaced")
+	require.NoError(t, os.Rename(path+".away", path))
+	require.NoError(t, place(), "nothing was lost")
+}
+
 func TestAClockIsRequired(t *testing.T) {
 	t.Parallel()
 	_, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "orders.db"), store.Options{})

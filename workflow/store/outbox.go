@@ -22,11 +22,17 @@ func (s *Store) Claim(ctx context.Context, token string, most int, lease time.Du
 	// back what it knows of.
 	ctx = context.WithoutCancel(ctx)
 	var claimed []workflow.Claimed
+	var unwanted []workflow.Mark // closed since; the next of its order need not wait for the lease
 	err = s.each(ctx, s.db, s.text.claimed, token, func(scan scan) error {
 		var c workflow.Claimed
 		var purpose sql.NullString
+		var state string
 		err := scan(&c.OrderID, &c.Seq, &c.ID, &c.Type, &c.Conversation, &c.ParentID, &c.OriginID, &c.TraceParent,
-			&purpose, moment{&c.DueAt}, &c.Body, &c.Attempt)
+			&purpose, moment{&c.DueAt}, &c.Body, &c.Attempt, &state)
+		if state == "closed" {
+			unwanted = append(unwanted, workflow.Mark{OrderID: c.OrderID, Seq: c.Seq, GiveBack: true})
+			return err
+		}
 		completeDeadline(&c.Outgoing, purpose)
 		claimed = append(claimed, c)
 		return err
@@ -34,7 +40,10 @@ func (s *Store) Claim(ctx context.Context, token string, most int, lease time.Du
 	if err != nil {
 		return nil, fmt.Errorf("read claimed outbox rows: %w", err)
 	}
-	return claimed, nil
+	if len(unwanted) > 0 {
+		err = s.Mark(ctx, token, unwanted)
+	}
+	return claimed, err
 }
 
 // completeDeadline makes the body of a deadline: its row says when it is due,

@@ -25,7 +25,7 @@ import (
 type texts struct {
 	load, held                       string
 	insertOrder, updateOrder         string
-	insertJournal, takeUp            string
+	insertJournal, giveUpID, takeUp  string
 	settle, insertOutbox             func(n int) string
 	upsertRejected                   string
 	claim, claimed                   string
@@ -72,6 +72,9 @@ WHERE order_id = ? AND revision = ?`,
   function, delivery_count, received_at, decided_at)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 
+	giveUpID: `UPDATE journal SET outcome = 'Rejected', reason = 'it came before it was armed'
+WHERE order_id = ? AND message_id = ? AND outcome = 'Stale'`,
+
 	takeUp: `UPDATE journal SET revision = ?, place = ?, outcome = ?, reason = ?, from_status = ?, to_status = ?, version = ?,
   emitted = ?, decided_at = ?
 WHERE order_id = ? AND message_id = ? AND outcome = 'Held'`,
@@ -104,8 +107,8 @@ WHERE (order_id, seq) IN (
   LIMIT ?4)`,
 
 	claimed: `SELECT order_id, seq, message_id, message_type, conversation, parent_id, origin_id, traceparent,
-  purpose, due_at, body, attempts
-FROM outbox WHERE token = ? AND state = 'waiting' ORDER BY order_id, seq`,
+  purpose, due_at, body, attempts, state
+FROM outbox WHERE token = ? ORDER BY order_id, seq`,
 
 	// A deadline that was closed meanwhile stays closed: another may be armed.
 	markSent: `UPDATE outbox SET state = CASE WHEN purpose IS NULL OR state = 'waiting' THEN 'sent' ELSE state END,
@@ -171,7 +174,11 @@ func open(ctx context.Context, driver, path string, options Options) (_ *Store, 
 	if s.db, err = openSQLite(ctx, driver, path); err != nil {
 		return nil, err
 	}
-	if s.writer, err = startWriter(s.db, options.Now); err != nil { //nolint:contextcheck // it lives until Close
+	there, err := sameFile(path)
+	if err != nil {
+		return nil, errors.Join(err, s.db.Close())
+	}
+	if s.writer, err = startWriter(s.db, options.Now, there); err != nil { //nolint:contextcheck // it lives until Close
 		return nil, errors.Join(err, s.db.Close())
 	}
 	for query, stmt := range map[string]**sql.Stmt{s.text.load: &s.loadStmt, s.text.held: &s.heldStmt} {
@@ -233,6 +240,30 @@ func touch(path string) error {
 		return err
 	}
 	return f.Close()
+}
+
+// sameFile tells whether a path still leads to the file that it leads to now.
+// SQLite would go on writing to one that was deleted or replaced, and what was
+// acknowledged would be gone with the process.
+func sameFile(path string) (there func() error, err error) {
+	path, err = filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	opened, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	return func() error {
+		now, err := os.Stat(path)
+		if err != nil {
+			return fmt.Errorf("the database is gone: %w", err)
+		}
+		if !os.SameFile(opened, now) {
+			return fmt.Errorf("the database %s was replaced by another file; start the program again", path)
+		}
+		return nil
+	}, nil
 }
 
 func migrate(ctx context.Context, db *sql.DB) error {

@@ -109,7 +109,7 @@ func (s *Store) handle(ctx context.Context, m workflow.Message) (workflow.Decisi
 // again decides about a message whose ID was handled before: a duplicate when
 // its content is the same, else a conflict.
 func (f *found) again(m workflow.Message) (workflow.Decision, bool) {
-	if f.outcome == "" {
+	if f.outcome == "" || f.strayed(m) {
 		return workflow.Decision{}, false
 	}
 	d := workflow.Decision{
@@ -124,6 +124,14 @@ func (f *found) again(m workflow.Message) (workflow.Decision, bool) {
 		}
 	}
 	return d, true
+}
+
+// strayed reports whether what bears the message's ID is a stray: a deadline
+// that came before the order armed one of that ID, as after the database was
+// put back to an earlier state. The armed one, which the message is, would be
+// armed no longer if it had been handled; it must not be lost as a duplicate.
+func (f *found) strayed(m workflow.Message) bool {
+	return f.outcome == workflow.Stale && m.ID == f.order.Armed && m.Facts.TimeoutID == m.ID
 }
 
 // Reject keeps a message that can never be accepted, with its reason. The same

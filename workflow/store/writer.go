@@ -20,7 +20,8 @@ import (
 type writer struct {
 	db    *sql.DB
 	now   func() time.Time
-	most  int // batches that may share a commit
+	there func() error // says if what is written would be lost
+	most  int          // batches that may share a commit
 	queue chan *job
 	quit  chan struct{} // closed by stop
 	done  chan struct{} // closed when the last group is written
@@ -44,9 +45,9 @@ type job struct {
 // groupMost bounds how many batches share a commit.
 const groupMost = 64
 
-func startWriter(db *sql.DB, now func() time.Time) (*writer, error) {
+func startWriter(db *sql.DB, now func() time.Time, there func() error) (*writer, error) {
 	w := &writer{
-		db: db, now: now, most: groupMost, queue: make(chan *job, groupMost),
+		db: db, now: now, there: there, most: groupMost, queue: make(chan *job, groupMost),
 		quit: make(chan struct{}), done: make(chan struct{}),
 	}
 	if err := w.connect(); err != nil {
@@ -126,7 +127,10 @@ func (w *writer) waiting(group []*job) []*job {
 // group writes batches in one transaction and tells each how it went.
 func (w *writer) group(jobs []*job) {
 	results := make([]error, len(jobs))
-	err := w.connect()
+	err := w.there()
+	if err == nil {
+		err = w.connect()
+	}
 	if err == nil {
 		err = w.conn.Raw(func(raw any) error {
 			w.raw = raw.(driver.ConnPrepareContext)

@@ -300,3 +300,16 @@ func TestCloseWritesEverythingThatWasTaken(t *testing.T) {
 	wg.Wait()
 	require.Len(t, known(t, s), 9)
 }
+
+func TestACommitIsOnTheDiskBeforeItIsConfirmed(t *testing.T) {
+	t.Parallel()
+	s, _ := watched(t, Options{})
+	const full = 2 // NORMAL may lose the last commits when the power fails (docs/adr/0003)
+	var synchronous int
+	var journal string
+	conn := s.writer.conn // idle: nothing is being written
+	require.NoError(t, conn.QueryRowContext(t.Context(), "PRAGMA synchronous").Scan(&synchronous))
+	require.NoError(t, conn.QueryRowContext(t.Context(), "PRAGMA journal_mode").Scan(&journal))
+	require.Equal(t, full, synchronous)
+	require.Equal(t, "wal", journal)
+}

@@ -145,6 +145,23 @@ func allOrNothing() []scenario {
 			require.NotErrorIs(w, err, workflow.ErrTransient)
 			require.Equal(w, before, w.everything())
 		}},
+		{"a status that this program does not know was written by a newer one, and is left alone", func(w *world) {
+			w.takes(placed(theOrder))
+			w.tamper(`UPDATE orders SET status = 'AwaitingCustoms'`)
+			before := w.everything()
+			_, err := w.Handle(w.Context(), reserved(theOrder))
+			require.ErrorIs(w, err, workflow.ErrTransient)
+			require.ErrorContains(w, err, "newer program")
+			require.Equal(w, before, w.everything())
+		}},
+		{"state that holds no order is never taken for an empty one", func(w *world) {
+			w.takes(placed(theOrder))
+			w.tamper(`UPDATE orders SET state = '{}'`)
+			before := w.everything()
+			_, err := w.Handle(w.Context(), reserved(theOrder))
+			require.ErrorContains(w, err, "no order")
+			require.Equal(w, before, w.everything(), "no payment of nothing is asked for")
+		}},
 		{"a caller who has given up is told so, and nothing is written", func(w *world) {
 			ctx, cancel := context.WithCancel(w.Context())
 			cancel()

@@ -84,6 +84,22 @@ func deadlines() []scenario {
 			w.expect(workflow.Applied, expired(theOrder, "inventory-timeout:2"))
 			require.Equal(w, workflow.Cancelled, w.story(theOrder).Order.Status)
 		}},
+		{"a deadline that was heard of before it was armed is heard once it is armed", func(w *world) {
+			stray := expired(theOrder, "inventory-timeout:1") // as after the database was put back to an earlier state
+			w.expect(workflow.Stale, stray)
+			w.takes(placed(theOrder))
+			armed := stray.Envelope // as its row says it
+			armed.Body = workflow.DeadlineBody(theOrder, stray.ID, w.story(theOrder).DeadlineAt)
+			real, err := armed.Decode()
+			require.NoError(w, err)
+			w.db.Pass(24 * time.Hour)
+			w.expect(workflow.Applied, real)
+			require.Equal(w, "Cancelled 2", w.stands(theOrder))
+			w.expect(workflow.Duplicate, real)
+			require.Equal(w, []string{
+				stray.ID + " Rejected", "order-42/placed Applied", stray.ID + " Applied",
+			}, w.journal(theOrder), "the stray one stays in the trail and gives up its ID")
+		}},
 		{"a deadline that comes before it is due is armed again for the same time", func(w *world) {
 			w.takes(placed(theOrder))
 			due := w.story(theOrder).DeadlineAt
