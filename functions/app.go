@@ -3,14 +3,13 @@
 // message, has it handled, and answers what the host needs to settle it.
 //
 // Read registry.go first, which lists the functions; then message.go, the way
-// of one message; then settle.go, from outcome to answer.
+// of one message; then invoke.go, from outcome to answer.
 package functions
 
 import (
 	"context"
 	"log/slog"
 	"net/http"
-	"strings"
 	"time"
 
 	"orderflow/workflow"
@@ -92,7 +91,7 @@ func (a App) Handler() http.Handler {
 			return
 		}
 		f, known := byPath[path]
-		if path == ordersPath || strings.HasPrefix(path, ordersPath+"/") {
+		if _, ok := belowOrders(path); ok {
 			f, known = forwarded, true
 		}
 		if !known {

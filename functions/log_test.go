@@ -69,6 +69,45 @@ func TestNeitherTheLogNorTheAnswerHoldsWhatABodySays(t *testing.T) {
 				return workflow.Apply(workflow.Order{ID: "order-42", Status: workflow.AwaitingInventory, CustomerID: "c-7"}, m, nil).Decisions[0]
 			},
 		},
+		"in a reason that is too long to be kept whole": {
+			"PaymentFailed", `{"orderId":"order-42","reason":"` + secret + strings.Repeat(" has no money", 100) + `"}`,
+			func(m workflow.Message) workflow.Decision {
+				return workflow.Apply(workflow.Order{ID: "order-42", Status: workflow.AwaitingPayment}, m, nil).Decisions[0]
+			},
+		},
+		"in the name of a deadline": {
+			"PaymentDeadlineExpired", `{"orderId":"order-42","timeoutId":"` + secret + `","dueAt":"2026-07-19T10:00:00Z"}`,
+			func(m workflow.Message) workflow.Decision {
+				return workflow.Apply(workflow.Order{ID: "order-42", Status: workflow.AwaitingPayment}, m, nil).Decisions[0]
+			},
+		},
+		"in a reference that is known": {
+			"InventoryReserved", `{"orderId":"order-42","reservationId":"` + secret + `"}`,
+			func(m workflow.Message) workflow.Decision {
+				known := workflow.Order{ID: "order-42", Status: workflow.AwaitingPayment, Effects: []workflow.Effect{
+					{Kind: workflow.Goods, State: workflow.EffectHeld, Ref: secret},
+				}}
+				return workflow.Apply(known, m, nil).Decisions[0]
+			},
+		},
+		"in the name of a command": {
+			"InventoryReleaseFailed", `{"orderId":"order-42","reservationId":"r","reason":"","commandId":"` + secret + `"}`,
+			func(m workflow.Message) workflow.Decision {
+				asked := workflow.Order{ID: "order-42", Status: workflow.Compensating, Effects: []workflow.Effect{
+					{Kind: workflow.Goods, State: workflow.EffectWaiting, Ref: "r"},
+				}}
+				return workflow.Apply(asked, m, nil).Decisions[0]
+			},
+		},
+		"in the reference of a shipment that is said to have failed": {
+			"ShipmentFailed", `{"orderId":"order-42","reason":""}`,
+			func(m workflow.Message) workflow.Decision {
+				left := workflow.Order{ID: "order-42", Status: workflow.Completed, Effects: []workflow.Effect{
+					{Kind: workflow.Shipment, State: workflow.EffectHeld, Ref: secret},
+				}}
+				return workflow.Apply(left, m, nil).Decisions[0]
+			},
+		},
 		"in a sound order": {"OrderPlaced", strings.Replace(placedBody, "c-7", secret, 1), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -85,6 +124,19 @@ func TestNeitherTheLogNorTheAnswerHoldsWhatABodySays(t *testing.T) {
 			require.NotContains(t, w.log.String(), "4711")
 			require.NotEmpty(t, w.logged(t)["reason"])
 		})
+	}
+}
+
+func TestANumberInAFieldThatIsRefusedIsNotLoggedEither(t *testing.T) {
+	t.Parallel()
+	const phone = "4917612345678"
+	for _, value := range []string{phone, "[" + phone + "]", `{"phone":` + phone + `}`} {
+		var w world
+		answer := w.post(t, "/order-placed", invocation(`{"orderId":"order-42","customerId":`+value+`}`, nil))
+		settled(t, 200, answer)
+		require.NotContains(t, answer.Body.String(), phone)
+		require.NotContains(t, w.log.String(), phone)
+		require.Contains(t, w.onlyRejection(t).Reason, phone, "what is kept says what was wrong")
 	}
 }
 

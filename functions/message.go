@@ -30,7 +30,11 @@ func deliver(a App, r *http.Request, rec *record) reply {
 		}, rec)
 		return settle(rec)
 	}
-	decision, err := a.Process.Handle(r.Context(), message)
+	var decision workflow.Decision
+	err = patiently(r.Context(), func(ctx context.Context) (err error) {
+		decision, err = a.Process.Handle(ctx, message)
+		return err
+	})
 	if err != nil {
 		rec.fail(fmt.Errorf("handle the message: %w", err))
 		return settle(rec)
@@ -57,7 +61,7 @@ func (a arrival) accept() (workflow.Message, string) {
 
 // reject keeps a message apart. Until it is kept, it is not settled.
 func (a App) reject(ctx context.Context, rejection workflow.Rejection, rec *record) {
-	if err := a.Process.Reject(ctx, rejection); err != nil {
+	if err := patiently(ctx, func(ctx context.Context) error { return a.Process.Reject(ctx, rejection) }); err != nil {
 		rec.fail(fmt.Errorf("keep a message that is refused (%s): %w", withoutValues(rejection.Reason), err))
 		return
 	}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
@@ -44,13 +45,15 @@ func TestTheAnswerToTheHostIsExactlyWhatItNeeds(t *testing.T) {
 
 func TestAMessageThatCouldNotBeHandledIsLeftToBeDeliveredAgain(t *testing.T) {
 	t.Parallel()
-	w := world{handle: func(context.Context, workflow.Message) (workflow.Decision, error) {
-		return workflow.Decision{}, fmt.Errorf("load: %w", workflow.ErrTransient)
-	}}
-	answer := w.post(t, "/order-placed", invocation(placedBody, nil))
-	require.NotContains(t, answer.Body.String(), "load:", "causes are for the log")
-	settled(t, 500, answer)
-	require.Equal(t, "handle the message: load: not possible at the moment", w.logged(t)["error"])
+	synctest.Test(t, func(t *testing.T) {
+		w := world{handle: func(context.Context, workflow.Message) (workflow.Decision, error) {
+			return workflow.Decision{}, fmt.Errorf("load: %w", workflow.ErrTransient)
+		}}
+		answer := w.post(t, "/order-placed", invocation(placedBody, nil))
+		require.NotContains(t, answer.Body.String(), "load:", "causes are for the log")
+		settled(t, 500, answer)
+		require.Equal(t, "handle the message: load: not possible at the moment", w.logged(t)["error"])
+	})
 }
 
 func TestARefusedMessageThatCannotBeKeptIsLeftToBeDeliveredAgain(t *testing.T) {
@@ -163,13 +166,19 @@ func TestABodyThatIsTooLargeIsRejectedAndABoundedPartOfItKept(t *testing.T) {
 	require.Equal(t, fmt.Sprintf("the body is %d bytes long; 262144 are accepted, and that many are kept", len(large)), got.Reason)
 }
 
-func TestABodyOfExactlyTheLimitIsHandled(t *testing.T) {
+func TestABodyOfExactlyTheLimitIsHandledAndOneByteMoreIsNot(t *testing.T) {
 	t.Parallel()
 	var w world
 	a := w.app()
 	a.MaxBody = len(placedBody)
 	settled(t, 200, send(a.Handler(), newRequest(t, http.MethodPost, "/order-placed", strings.NewReader(invocation(placedBody, nil)))))
 	sameBytes(t, placedBody, w.onlyMessage(t).Body)
+
+	var over world
+	a = over.app()
+	a.MaxBody = len(placedBody) - 1
+	settled(t, 200, send(a.Handler(), newRequest(t, http.MethodPost, "/order-placed", strings.NewReader(invocation(placedBody, nil)))))
+	require.Contains(t, over.onlyRejection(t).Reason, "bytes long")
 }
 
 func TestARequestThatIsTooLargeToReadFailsAndIsLogged(t *testing.T) {

@@ -9,6 +9,20 @@ import (
 // host.json) and the route in orders/function.json.
 const ordersPath = "/api/orders"
 
+// belowOrders is what follows ordersPath in a path, and whether it is one of
+// them. The host matches a route in any case of letters and with a slash at its
+// end, and forwards the path as the caller wrote it.
+func belowOrders(path string) (rest string, ok bool) {
+	if len(path) < len(ordersPath) || !strings.EqualFold(path[:len(ordersPath)], ordersPath) {
+		return "", false
+	}
+	rest = path[len(ordersPath):]
+	if rest != "" && rest[0] != '/' {
+		return "", false
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(rest, "/"), "/"), true
+}
+
 // orders is the door for people and programs that speak HTTP:
 // POST /api/orders places an order, GET /api/orders/{id} tells its story. The
 // host forwards the caller's request as it is, once it has checked the key.
@@ -17,7 +31,7 @@ func orders() function {
 }
 
 func serveOrders(a App, r *http.Request, rec *record) reply {
-	id := strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, ordersPath), "/")
+	id, _ := belowOrders(r.URL.Path)
 	switch {
 	case id == "" && r.Method == http.MethodPost:
 		return place(a, r, rec)

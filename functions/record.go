@@ -39,7 +39,7 @@ func (rec *record) decided(d workflow.Decision) {
 	rec.outcome, rec.from, rec.to, rec.version = d.Outcome, d.From, d.To, d.Version
 	// What a service said in its own words follows the reason; it may speak of
 	// a customer.
-	rec.reason = withoutValues(strings.TrimSuffix(d.Reason, ": "+d.Message.Facts.Reason))
+	rec.reason = withoutValues(strings.TrimSuffix(d.Reason, ": "+d.Message.Facts.Said()))
 }
 
 // rejected notes what was kept apart, and why.

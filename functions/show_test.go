@@ -100,3 +100,18 @@ func TestAnOrderThatIsNotThereOrCannotBeReadSaysSo(t *testing.T) {
 		require.NotContains(t, aProblem(t, tt.status, answer), "database")
 	}
 }
+
+func TestAnOrderIsFoundHoweverTheHostLetsItsPathBeWritten(t *testing.T) {
+	t.Parallel()
+	for path, id := range map[string]string{
+		"/api/orders/order-42": "order-42", "/API/Orders/order-42": "order-42", "/api/orders/order-42/": "order-42", "/api/orders/Order-42": "Order-42",
+	} {
+		var asked string
+		w := world{story: func(_ context.Context, id string) (workflow.Story, error) {
+			asked = id
+			return workflow.Story{Order: workflow.Order{ID: id}}, nil
+		}}
+		require.Equal(t, 200, send(w.app().Handler(), newRequest(t, http.MethodGet, path, http.NoBody)).Code, path)
+		require.Equal(t, id, asked)
+	}
+}

@@ -4,8 +4,6 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
-
-	"orderflow/workflow"
 )
 
 // clip bounds a text from outside for use in a log.
@@ -25,11 +23,9 @@ func clip(s string) string {
 // its line.
 func quote(s string) string { return strconv.Quote(clip(s)) }
 
-// withoutValues takes out of a reason what a body said: what it quotes, and the
-// value that a malformed field has, which stands last. Reasons are kept in full
-// with the order, but logs hold nothing of a body.
+// withoutValues takes out of a reason what it quotes: reasons are kept in full
+// with the order, but logs hold nothing that a body said.
 func withoutValues(reason string) string {
-	reason, _, _ = strings.Cut(reason, workflow.ValueFollows)
 	var b strings.Builder
 	for {
 		before, after, quoted := strings.Cut(reason, `"`)
