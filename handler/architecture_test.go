@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -112,18 +113,25 @@ func TestTheReadmesMapOfRoomsIsComplete(t *testing.T) {
 func TestEveryTestThatTheDocumentsNameExists(t *testing.T) {
 	t.Parallel()
 	var tests []string
+	var code strings.Builder
 	declared := regexp.MustCompile(`(?m)^func (Test\w+|Fuzz\w+|Benchmark\w+)\(`)
 	for _, path := range files(t, ".go") {
-		for _, m := range declared.FindAllStringSubmatch(document(t, path), -1) {
+		text := document(t, path)
+		code.WriteString(text)
+		for _, m := range declared.FindAllStringSubmatch(text, -1) {
 			tests = append(tests, m[1])
 		}
 	}
-	named := regexp.MustCompile("`((?:Test|Fuzz|Benchmark)[A-Z]\\w*)`")
+	named := regexp.MustCompile("`((?:Test|Fuzz|Benchmark)[A-Z]\\w*)((?:/[^`/]+)*)`")
 	found := 0
 	for _, path := range files(t, ".md") {
 		for _, m := range named.FindAllStringSubmatch(document(t, path), -1) {
 			found++
-			require.Contains(t, tests, m[1], "%s names a test that does not exist", path)
+			require.True(t, slices.Contains(tests, m[1]), "%s names %s, which does not exist", path, m[1])
+			for _, part := range strings.Split(m[2], "/")[1:] { // a subtest is named in full somewhere
+				exists := strings.Contains(code.String(), strconv.Quote(part))
+				require.True(t, exists, "%s names the subtest %q, which does not exist", path, part)
+			}
 		}
 	}
 	require.Greater(t, found, 10, "the README shows the test of each guarantee")

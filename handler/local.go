@@ -11,6 +11,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"sync"
@@ -172,10 +173,15 @@ func (l *localSystem) run(ctx context.Context) (err error) {
 		defer cancel()
 		select {
 		case db := <-opened:
-			return l.watch(ctx, db, front.Addr())
+			if err := l.watch(ctx, db, front.Addr()); ctx.Err() == nil {
+				return err
+			}
 		case <-ctx.Done():
-			return nil
 		}
+		if l.flags.exit { // nobody may take it for a run that ended well
+			return errors.New("-exit: stopped before every order was at rest")
+		}
+		return nil
 	})
 	return parts.wait()
 }
@@ -187,7 +193,7 @@ func (l *localSystem) folder(ctx context.Context) (release func() error, err err
 		return nil, fmt.Errorf("-dir: cannot make the folder: %w", err)
 	}
 	if release, err = lock(ctx, l.path("in-use.lock")); err != nil {
-		return nil, fmt.Errorf("-dir: another handler local runs on %s: stop it, or name another folder (%w)", l.flags.dir, err)
+		return nil, fmt.Errorf("-dir: cannot take %s for this run: %w", l.flags.dir, err)
 	}
 	if !l.flags.fresh {
 		return release, nil
@@ -205,12 +211,20 @@ func (l *localSystem) folder(ctx context.Context) (release func() error, err err
 // lock holds a file for this process until release, or until it is killed. It
 // is SQLite's own lock, which works alike on every system.
 func lock(ctx context.Context, path string) (release func() error, err error) {
-	db, err := sql.Open("sqlite", path)
+	if path, err = filepath.Abs(path); err != nil {
+		return nil, err
+	}
+	// Escaped, since a "?" in a plain path would begin the driver's options.
+	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: filepath.ToSlash(path)}).EscapedPath())
 	if err != nil {
 		return nil, err
 	}
 	db.SetMaxOpenConns(1)
 	if _, err := db.ExecContext(ctx, "BEGIN EXCLUSIVE"); err != nil {
+		const busy = 5
+		if coded := (interface{ Code() int })(nil); errors.As(err, &coded) && coded.Code()&0xff == busy {
+			err = fmt.Errorf("another handler local runs on it; stop it, or name another folder: %w", err)
+		}
 		return nil, errors.Join(err, db.Close())
 	}
 	return db.Close, nil

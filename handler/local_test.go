@@ -3,6 +3,7 @@ package main
 import (
 	"maps"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -103,6 +104,59 @@ func TestASecondLocalRunOnTheSameFolderIsRefused(t *testing.T) {
 	require.Equal(t, exitFailed, second.exitCode(t, 2*time.Second))
 	require.Contains(t, second.stderr.String(), "-dir")
 	require.Contains(t, second.stderr.String(), dir)
+	require.Contains(t, second.stderr.String(), "another handler local")
+}
+
+func TestAFolderThatCannotBeUsedIsNotTakenForABusyOne(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "in-use.lock"), 0o700)) // root may write anywhere, but not a folder
+	p := start(t, nil, "local", "-empty", "-dir", dir, "-port", "0")
+	require.Equal(t, exitFailed, p.exitCode(t, 2*time.Second))
+	require.Contains(t, p.stderr.String(), dir)
+	require.NotContains(t, p.stderr.String(), "another handler local")
+}
+
+func TestAFolderIsTakenUnderItsOwnNameWhateverItIs(t *testing.T) {
+	t.Parallel()
+	parent := t.TempDir()
+	for _, name := range []string{"a?b", "a%2Fb", "a b#c"} {
+		p := start(t, nil, "local", "-empty", "-dir", filepath.Join(parent, name), "-port", "0")
+		require.Eventually(t, func() bool { return strings.Contains(p.stdout.String(), "/api/orders") }, 10*time.Second, 5*time.Millisecond, "stderr: %s", &p.stderr)
+		require.FileExists(t, filepath.Join(parent, name, "in-use.lock"))
+	}
+	made, err := os.ReadDir(parent)
+	require.NoError(t, err)
+	require.Len(t, made, 3, "nothing beside the folders")
+}
+
+func TestAWrongEndingIsNamedAndTheRunFails(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	db, err := store.Open(t.Context(), filepath.Join(dir, "orders.db"), store.Options{Now: time.Now})
+	require.NoError(t, err)
+	other := simulation.Samples()[0] // an order of the same ID that cannot be had
+	other.SKU = simulation.OutOfStock
+	m, err := workflow.Envelope{ID: "another", Type: workflow.OrderPlaced, OrderID: other.OrderID, Body: other.Body()}.Decode()
+	require.NoError(t, err)
+	_, err = db.Handle(t.Context(), m)
+	require.NoError(t, err)
+	require.NoError(t, db.Close())
+
+	p := start(t, nil, "local", "-exit", "-dir", dir, "-port", "0", "-deadline", "3s")
+	require.Equal(t, exitFailed, p.exitCode(t, time.Minute))
+	require.Contains(t, p.stderr.String(), "wrong endings: order-1-ships is Cancelled, expected Completed")
+	require.Contains(t, p.stdout.String(), "✗ order-1-ships")
+}
+
+func TestARunThatIsStoppedBeforeItsEndIsNotTakenForAGoodOne(t *testing.T) {
+	t.Parallel()
+	p := sampleRun(t, t.TempDir())
+	require.Eventually(t, func() bool { return strings.Contains(p.stdout.String(), "order-1-ships") }, 10*time.Second, 5*time.Millisecond)
+	require.NoError(t, p.cmd.Process.Signal(os.Interrupt))
+	require.Equal(t, exitFailed, p.exitCode(t, 10*time.Second))
+	require.Contains(t, p.stderr.String(), "-exit: stopped before every order was at rest")
+	require.NotContains(t, p.stderr.String(), "context canceled")
 }
 
 func TestTheSampleOrdersCoverEveryEnding(t *testing.T) {

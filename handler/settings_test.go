@@ -67,7 +67,17 @@ func TestABadSettingEndsInAClearMessageThatNamesItWithinTwoSeconds(t *testing.T)
 				require.Contains(t, p.stderr.String(), word)
 			}
 			require.NotContains(t, p.stderr.String(), "goroutine", "it is a message, not a crash")
+			for name := range c.settings {
+				require.LessOrEqual(t, strings.Count(p.stderr.String(), "orderflow: "+name+" "), 1, "each mistake is said once: %s", &p.stderr)
+			}
 		})
+	}
+}
+
+func TestNoFailureEndsWithACodeThatTheHostTakesForSomethingElse(t *testing.T) {
+	t.Parallel()
+	for _, code := range []int{exitFailed, exitUsage} { // which is what the other tests compare with
+		require.NotContains(t, []int{0, 200}, code, "0 is done, 200 an ordered restart")
 	}
 }
 

@@ -216,3 +216,14 @@ func breakWrites(t *testing.T, b *Bus, broken bool) {
 		require.NoError(t, err)
 	}
 }
+
+func TestWhatIsAcceptedIsOnTheDisk(t *testing.T) {
+	t.Parallel()
+	s, err := openStore(filepath.Join(t.TempDir(), "bus.db"))
+	require.NoError(t, err)
+	defer s.close()
+	const full = 2 // with NORMAL a failing power may take the last messages
+	var synchronous int
+	require.NoError(t, s.writer.QueryRowContext(t.Context(), "PRAGMA synchronous").Scan(&synchronous))
+	require.Equal(t, full, synchronous)
+}
