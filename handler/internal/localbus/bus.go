@@ -2,7 +2,9 @@ package localbus
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
@@ -18,11 +20,13 @@ const (
 // which messages wait in it. Messages themselves are in the file only. A killed
 // process therefore loses the locks and nothing else.
 //
-// A file belongs to one Bus at a time; two would each deliver every message.
+// A file belongs to one Bus at a time, as two would each deliver every message.
 type Bus struct {
-	now    func() time.Time
-	store  *store
-	topics map[string]*topic
+	now      func() time.Time
+	lock     *fileLock
+	store    *store
+	declared []Topic
+	topics   map[string]*topic
 
 	requests chan *request
 	closing  chan struct{}
@@ -33,19 +37,22 @@ type Bus struct {
 
 	held map[*Session]struct{}
 	// alarm is no later than the next moment at which something happens by
-	// itself: a lock expires or a message becomes due. Zero means never.
+	// itself: a lock or a message expires or a message becomes due. Zero means
+	// never.
 	alarm time.Time
 }
 
 // Open opens the bus kept in the SQLite file at path, which it creates when
 // there is none, with the messages that an earlier run left in it. The folder
 // must exist. Messages of topics and subscriptions that are no longer declared
-// stay in the file, out of reach.
+// stay in the file, out of reach. ErrInUse when another Bus, in this process or
+// another, has the file; it is known by a lock on a second file, path.lock.
 //
 // Time is what now says; the bus wakes itself with real timers.
 func Open(path string, topics []Topic, now func() time.Time) (*Bus, error) {
 	b := &Bus{
 		now:      now,
+		declared: clone(topics),
 		requests: make(chan *request),
 		closing:  make(chan struct{}),
 		stopped:  make(chan struct{}),
@@ -57,12 +64,14 @@ func Open(path string, topics []Topic, now func() time.Time) (*Bus, error) {
 	if b.topics, err = declare(topics); err != nil {
 		return nil, fmt.Errorf("open bus %s: %w", path, err)
 	}
-	if b.store, err = openStore(path); err != nil {
+	if b.lock, err = lockFile(path); err != nil {
 		return nil, fmt.Errorf("open bus %s: %w", path, err)
 	}
+	if b.store, err = openStore(path); err != nil {
+		return nil, errors.Join(fmt.Errorf("open bus %s: %w", path, err), b.lock.release())
+	}
 	if err := b.restore(); err != nil {
-		_ = b.store.close()
-		return nil, fmt.Errorf("open bus %s: restore messages: %w", path, err)
+		return nil, errors.Join(fmt.Errorf("open bus %s: restore messages: %w", path, err), b.store.close(), b.lock.release())
 	}
 	go b.loop()
 	return b, nil
@@ -78,7 +87,7 @@ func (b *Bus) Close() error {
 func (b *Bus) shut() error {
 	close(b.closing)
 	<-b.stopped
-	if err := b.store.close(); err != nil {
+	if err := errors.Join(b.store.close(), b.lock.release()); err != nil {
 		return fmt.Errorf("close bus: %w", err)
 	}
 	return nil
@@ -110,16 +119,41 @@ func (b *Bus) restore() error {
 			t.sequence = x.sequence(name)
 			t.due = x.nextDue(name)
 			b.wakeBy(t.due)
+			for _, q := range t.queues {
+				q.expires = x.nextExpiry(q, time.Time{})
+				b.wakeBy(q.expires)
+			}
 		}
 	})
 	if err != nil {
 		return err
 	}
-	return b.store.eachActive(context.Background(), func(topic, subscription, session string, sequence int64) {
-		if t := b.topics[topic]; t != nil && t.queues[subscription] != nil {
-			t.queues[subscription].add(session, sequence)
+	return b.store.eachActive(context.Background(), func(topic, subscription, session string, dead bool, e entry) {
+		q, err := b.queue(topic, subscription)
+		switch {
+		case err != nil: // no longer declared
+		case dead:
+			q.dead.put(e)
+		default:
+			q.add(session, e)
 		}
 	})
+}
+
+// Topics returns the topics as they were declared.
+func (b *Bus) Topics() []Topic {
+	return clone(b.declared)
+}
+
+func clone(topics []Topic) []Topic {
+	topics = slices.Clone(topics)
+	for i := range topics {
+		topics[i].Subscriptions = slices.Clone(topics[i].Subscriptions)
+		for j := range topics[i].Subscriptions {
+			topics[i].Subscriptions[j].Subjects = slices.Clone(topics[i].Subscriptions[j].Subjects)
+		}
+	}
+	return topics
 }
 
 func (b *Bus) topic(name string) (*topic, error) {

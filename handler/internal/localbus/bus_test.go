@@ -74,6 +74,15 @@ func receive(t *testing.T, s *Session) *Message {
 	return m
 }
 
+func receiveAll(t *testing.T, s *Session, n int) []*Message {
+	t.Helper()
+	got := make([]*Message, n)
+	for i := range got {
+		got[i] = receive(t, s)
+	}
+	return got
+}
+
 // soon ends at once in virtual time.
 func soon(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
@@ -106,6 +115,21 @@ func ids(messages []Message) []string {
 		ids = append(ids, m.MessageID)
 	}
 	return ids
+}
+
+func pointed(messages []*Message) []string {
+	var ids []string
+	for _, m := range messages {
+		ids = append(ids, m.MessageID)
+	}
+	return ids
+}
+
+func dead(t *testing.T, b *Bus) []Message {
+	t.Helper()
+	messages, err := b.DeadLetters(t.Context(), orders, billing)
+	require.NoError(t, err)
+	return messages
 }
 
 func numbered(session string, n int) []Message {

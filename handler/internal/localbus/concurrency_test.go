@@ -1,6 +1,7 @@
 package localbus
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -81,6 +82,60 @@ func TestManySendersAndReceiversKeepEverySessionInOrder(t *testing.T) {
 	require.Empty(t, peeked(t, b))
 }
 
+func TestManyReceiversOfDeadLettersCompleteEachOnce(t *testing.T) {
+	t.Parallel()
+	b := openBus(t, newFile(t), oneQueue())
+	messages := numbered("s", 100)
+	kill(t, b, messages...)
+
+	var mu sync.Mutex
+	var got []string
+	done := make(chan struct{})
+	for i := range 6 {
+		go func() {
+			r, err := b.OpenDeadLetters(t.Context(), orders, billing)
+			for n := i; err == nil; n++ {
+				var m *Message
+				if m, err = r.Receive(soon(t)); err != nil {
+					if errors.Is(err, context.DeadlineExceeded) {
+						err = nil
+					}
+					continue
+				}
+				switch n % 4 {
+				case 0:
+					err = r.Abandon(t.Context(), m)
+				case 1:
+					err = r.Release(t.Context(), m)
+				case 2:
+					if err = r.Close(); err == nil {
+						r, err = b.OpenDeadLetters(t.Context(), orders, billing)
+					}
+				default:
+					err = r.Complete(t.Context(), m)
+					mu.Lock()
+					if got = append(got, m.MessageID); len(got) == len(messages) {
+						close(done)
+					}
+					mu.Unlock()
+				}
+			}
+			if !errors.Is(err, ErrClosed) && !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		}()
+	}
+	select {
+	case <-done:
+	case <-time.After(time.Minute):
+		t.Fatal("not everything arrived")
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	require.ElementsMatch(t, ids(messages), got)
+	require.Empty(t, dead(t, b))
+}
+
 func TestGivingUpAtTheMomentOfArrivalLosesNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -147,6 +202,13 @@ func TestClosingWhileEverythingIsBusyEndsEveryCall(t *testing.T) {
 				return err
 			}))
 		}
+		wg.Go(untilError(func() error {
+			r, err := b.OpenDeadLetters(ctx, orders, billing)
+			if err == nil {
+				_, err = r.Receive(ctx)
+			}
+			return err
+		}))
 		for range 500 {
 			<-busy
 		}

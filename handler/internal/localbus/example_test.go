@@ -53,5 +53,5 @@ func Example() {
 	fmt.Println(counts["commands"].Subscriptions["inventory"], err)
 	// Output:
 	// order-1 ReserveInventory 1 <nil>
-	// {0 0} <nil>
+	// {0 0 0} <nil>
 }

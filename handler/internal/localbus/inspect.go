@@ -13,33 +13,72 @@ type TopicCounts struct {
 	Subscriptions map[string]SubscriptionCounts
 }
 
-// SubscriptionCounts says how many messages one subscription holds.
+// SubscriptionCounts says how many messages one subscription holds, those in
+// delivery included.
 type SubscriptionCounts struct {
-	Active int // those in delivery included
-	Dead   int
+	Active   int
+	Deferred int
+	Dead     int
 }
 
-// Peek returns the active messages, those in delivery included, by sequence
-// number. DeliveryCount counts the failed deliveries.
+// PeekOptions choose what PeekFrom returns. The zero value stands for
+// everything but dead letters.
+type PeekOptions struct {
+	// From is the first sequence number.
+	From int64
+	// Most is how many messages at most. Zero means all.
+	Most int
+	// SessionID chooses one session. Empty means every session.
+	SessionID   string
+	DeadLetters bool
+}
+
+// Peek returns the messages that are not dead letters, those in delivery and
+// deferred ones included, by sequence number. DeliveryCount counts the failed
+// deliveries.
 func (b *Bus) Peek(ctx context.Context, topic, subscription string) ([]Message, error) {
-	return b.subscribed(ctx, topic, subscription, stateActive)
+	return b.PeekFrom(ctx, topic, subscription, PeekOptions{})
 }
 
-// DeadLetters returns the dead letters by sequence number. DeliveryCount counts
-// the failed deliveries.
+// DeadLetters is Peek for the dead letters.
 func (b *Bus) DeadLetters(ctx context.Context, topic, subscription string) ([]Message, error) {
-	return b.subscribed(ctx, topic, subscription, stateDead)
+	return b.PeekFrom(ctx, topic, subscription, PeekOptions{DeadLetters: true})
 }
 
-func (b *Bus) subscribed(ctx context.Context, topic, subscription, state string) ([]Message, error) {
+// PeekFrom is Peek for a choice of messages.
+func (b *Bus) PeekFrom(ctx context.Context, topic, subscription string, options PeekOptions) ([]Message, error) {
 	if _, err := b.queue(topic, subscription); err != nil {
-		return nil, fmt.Errorf("read %s messages: %w", state, err)
+		return nil, fmt.Errorf("peek: %w", err)
 	}
-	messages, err := b.read(ctx, b.store.deliveries, topic, subscription, state)
+	limit := options.Most
+	if limit <= 0 {
+		limit = -1 // SQLite's for none
+	}
+	messages, err := b.read(ctx, b.store.deliveries,
+		topic, subscription, options.DeadLetters, options.From, options.SessionID, limit)
 	if err != nil {
-		return nil, fmt.Errorf("read %s messages of subscription %q: %w", state, subscription, err)
+		return nil, fmt.Errorf("peek at subscription %q: %w", subscription, err)
 	}
 	return messages, nil
+}
+
+// Sessions returns, sorted, the sessions that have active messages, those in
+// delivery included, or state.
+func (b *Bus) Sessions(ctx context.Context, topic, subscription string) ([]string, error) {
+	if _, err := b.queue(topic, subscription); err != nil {
+		return nil, fmt.Errorf("list sessions: %w", err)
+	}
+	var sessions []string
+	err := b.query(ctx, b.store.sessions, []any{topic, subscription}, func(rows *sql.Rows) error {
+		var session string
+		err := rows.Scan(&session)
+		sessions = append(sessions, session)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list sessions of subscription %q: %w", subscription, err)
+	}
+	return sessions, nil
 }
 
 // Scheduled returns the messages that wait for their time, the first due first.
@@ -90,17 +129,21 @@ func (b *Bus) Counts(ctx context.Context) (map[string]TopicCounts, error) {
 		if !declared {
 			return nil
 		}
-		s, declared := t.Subscriptions[subscription]
-		switch {
-		case state == stateScheduled:
+		if state == string(StateScheduled) {
 			t.Scheduled = n
 			counts[topic] = t
 			return nil
-		case !declared:
+		}
+		s, declared := t.Subscriptions[subscription]
+		if !declared {
 			return nil
-		case state == stateActive:
+		}
+		switch state {
+		case string(StateActive):
 			s.Active = n
-		case state == stateDead:
+		case string(StateDeferred):
+			s.Deferred = n
+		default:
 			s.Dead = n
 		}
 		t.Subscriptions[subscription] = s

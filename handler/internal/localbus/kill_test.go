@@ -86,6 +86,8 @@ func runAndKill(t *testing.T, path string, accepted, completed map[string]bool) 
 			t.Errorf("the second process said: %s", lines.Text())
 		}
 		if n == 200 {
+			_, err := Open(path, oneQueue(), time.Now)
+			require.ErrorIs(t, err, ErrInUse, "it lives")
 			kill()
 		}
 	}

@@ -1,6 +1,7 @@
 // Package localbus is a small, durable Service Bus in one process: topics,
-// session-enabled subscriptions with correlation rules, schedules, duplicate
-// detection and dead letters, kept in one SQLite file.
+// session-enabled subscriptions with correlation rules, session state, deferral,
+// schedules, time to live, duplicate detection and dead letters, kept in one
+// SQLite file.
 //
 // It is the broker of `handler local` and of the tests. It keeps the promises
 // of Azure Service Bus that this project leans on; it does not pretend to be
@@ -43,8 +44,19 @@ type Message struct {
 	CorrelationID string
 	Subject       string
 	ContentType   string
-	// Properties are the application properties: string, bool, int64 or
-	// float64 values.
+	To            string
+	ReplyTo       string
+	// ReplyToSessionID is the SessionID that an answer should carry.
+	ReplyToSessionID string
+	// PartitionKey is empty or the SessionID, as in the real service.
+	PartitionKey string
+	// TimeToLive is how long the message may wait in a subscription, counted
+	// from when it became active; then it goes to the dead letters. Zero means
+	// for ever.
+	TimeToLive time.Duration
+	// Properties are the application properties: string, bool, int32, int64,
+	// float64, []byte, uuid.UUID or time.Time values. A time.Time comes back in
+	// UTC.
 	Properties map[string]any
 	Body       []byte
 	// ScheduledAt is when the message becomes active; zero means at once.
@@ -54,12 +66,26 @@ type Message struct {
 
 	SequenceNumber int64
 	EnqueuedAt     time.Time
+	State          State
 	// DeliveryCount is 1 at the first delivery.
-	DeliveryCount         int
+	DeliveryCount int
+	// LockToken names the delivery, until LockedUntil unless that is renewed.
 	LockToken             string
+	LockedUntil           time.Time
 	DeadLetterReason      string
 	DeadLetterDescription string
 }
+
+// State is where a message is, among the dead letters as elsewhere. A message
+// in delivery stays what it was.
+type State string
+
+// The states.
+const (
+	StateActive    State = "active"    // waits to be received
+	StateDeferred  State = "deferred"  // waits to be received by its number
+	StateScheduled State = "scheduled" // waits for its time
+)
 
 // Errors that callers tell apart. Every other error is a context's, the
 // database's or Open's about a faulty declaration.
@@ -69,8 +95,8 @@ var (
 	ErrSessionLocked   = errors.New("localbus: the session is locked by another receiver")
 	ErrSessionLockLost = errors.New("localbus: the session lock was lost")
 	ErrMessageLockLost = errors.New("localbus: the message is not held by this receiver")
-	ErrOutstanding     = errors.New("localbus: the session has a message or a receive outstanding")
-	ErrMessageTooLarge = errors.New("localbus: the message is too large")
+	ErrMessageTooLarge = errors.New("localbus: the message or state is too large")
 	ErrInvalidMessage  = errors.New("localbus: the message is not valid")
-	ErrClosed          = errors.New("localbus: the bus is closed")
+	ErrClosed          = errors.New("localbus: the bus or the receiver is closed")
+	ErrInUse           = errors.New("localbus: the file is in use by another bus")
 )

@@ -58,7 +58,12 @@ func (b *Bus) submit(ctx context.Context, r *request) error {
 
 // loop serves requests and the alarm until the bus is closed.
 func (b *Bus) loop() {
-	defer close(b.stopped)
+	defer func() {
+		for s := range b.held {
+			s.lose()
+		}
+		close(b.stopped)
+	}()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -136,24 +141,18 @@ func (b *Bus) commit(group []*request) error {
 }
 
 // sweep does what has become due by itself, if anything has: it ends expired
-// locks and activates scheduled messages.
+// locks, activates scheduled messages and buries expired ones.
 func (b *Bus) sweep() {
 	now := b.now()
 	if b.alarm.IsZero() || now.Before(b.alarm) {
 		return
 	}
-	var group []*request
-	for s := range b.held {
-		if s.expired(now) {
-			group = append(group, s.expiry())
-		}
+	// In two commits: a message whose lock has ended may have expired as well.
+	err := b.commit(b.overdue(now))
+	if err == nil {
+		err = b.commit(b.expired(now))
 	}
-	for _, t := range b.topics {
-		if !t.due.IsZero() && !now.Before(t.due) {
-			group = append(group, b.activation(t, now))
-		}
-	}
-	if err := b.commit(group); err != nil {
+	if err != nil {
 		b.alarm = now.Add(sweepRetry)
 		return
 	}
@@ -165,9 +164,49 @@ func (b *Bus) sweep() {
 	for _, t := range b.topics {
 		b.wakeBy(t.due)
 		for _, q := range t.queues {
+			b.wakeBy(q.expires)
+			for _, o := range q.dead.out {
+				b.wakeBy(o.until)
+			}
 			b.grant(q)
 		}
 	}
+}
+
+// overdue ends expired locks and activates scheduled messages.
+func (b *Bus) overdue(now time.Time) (group []*request) {
+	for s := range b.held {
+		if s.expired(now) {
+			s.lose()
+			group = append(group, s.expiry())
+		}
+	}
+	for _, t := range b.topics {
+		if reached(t.due, now) {
+			group = append(group, b.activation(t, now))
+		}
+		for _, q := range t.queues {
+			group = append(group, q.lostDeadLetters(now)...)
+		}
+	}
+	return group
+}
+
+// expired ends messages that have outlived their TimeToLive.
+func (b *Bus) expired(now time.Time) (group []*request) {
+	for _, t := range b.topics {
+		for _, q := range t.queues {
+			if reached(q.expires, now) {
+				group = append(group, b.expiration(q, now))
+			}
+		}
+	}
+	return group
+}
+
+// reached says whether a moment, of which zero means never, has come.
+func reached(at, now time.Time) bool {
+	return !at.IsZero() && !now.Before(at)
 }
 
 // wakeBy moves the alarm forward to at. Zero means never.

@@ -2,7 +2,9 @@ package localbus
 
 import (
 	"cmp"
+	"context"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -21,10 +23,12 @@ type model struct {
 	bus  *Bus
 
 	sent      []string
-	waiting   []*modelled // in order of activation
+	waiting   []*modelled // in order of activation, deferred ones included
 	scheduled []*modelled
-	dead      []string
+	dead      []*modelled // in order of activation
 	sessions  []*heldSession
+	receivers []*DeadLetterReceiver
+	state     map[string][]byte
 
 	activations int
 }
@@ -32,16 +36,29 @@ type model struct {
 type modelled struct {
 	id, session string
 	order       int // of activation; while scheduled, of acceptance
-	failed      int
+	sequence    int64
 	due         time.Time
-	sequence    int64 // while scheduled
+	timeToLive  time.Duration
+	expires     time.Time // zero for never
+	failed      int
+	deferred    bool
+
+	by    settler // nil when not in delivery
+	got   *Message
+	until time.Time // of a dead letter's lock
+}
+
+// settler is a session or a receiver of dead letters.
+type settler interface {
+	Complete(context.Context, *Message) error
+	Abandon(context.Context, *Message) error
+	Release(context.Context, *Message) error
+	Defer(context.Context, *Message) error
 }
 
 type heldSession struct {
 	*Session
 	until time.Time
-	out   *modelled
-	got   *Message
 }
 
 func TestTheBusBehavesLikeItsModelWhateverHappens(t *testing.T) {
@@ -51,25 +68,35 @@ func TestTheBusBehavesLikeItsModelWhateverHappens(t *testing.T) {
 		inBubble := struct{ rapid.TB }{t} // rapid asks a *testing.T for its deadline, which a bubble forbids
 		rapid.Check(inBubble, func(r *rapid.T) {
 			run++
-			m := &model{t: t, path: filepath.Join(dir, fmt.Sprint(run))}
+			m := &model{t: t, path: filepath.Join(dir, fmt.Sprint(run)), state: map[string][]byte{}}
 			m.open(r)
 			r.Cleanup(func() { require.NoError(t, m.bus.Close()) })
 			r.Repeat(map[string]func(*rapid.T){
-				"":             m.compare,
-				"send":         m.send,
-				"schedule":     m.schedule,
-				"cancel":       m.cancel,
-				"accept next":  m.acceptNext,
-				"accept named": m.acceptNamed,
-				"receive":      m.receive,
-				"complete":     m.complete,
-				"abandon":      m.abandon,
-				"dead-letter":  m.deadLetter,
-				"renew":        m.renew,
-				"close":        m.close,
-				"time passes":  m.pass,
-				"restart":      m.restart,
-				"kill":         m.kill,
+				"":                 m.compare,
+				"send":             m.send,
+				"schedule":         m.schedule,
+				"cancel":           m.cancel,
+				"accept next":      m.acceptNext,
+				"accept named":     m.acceptNamed,
+				"receive":          m.receive,
+				"receive more":     m.receive,
+				"receive deferred": m.receiveDeferred,
+				"complete":         m.complete,
+				"abandon":          m.abandon,
+				"release":          m.release,
+				"defer":            m.setAside,
+				"dead-letter":      m.deadLetter,
+				"set state":        m.setState,
+				"renew":            m.renew,
+				"close":            m.close,
+				"open dead":        m.openDead,
+				"receive dead":     m.receiveDead,
+				"deferred dead":    m.receiveDeferredDead,
+				"renew dead":       m.renewDead,
+				"close dead":       m.closeDead,
+				"time passes":      m.pass,
+				"restart":          m.restart,
+				"kill":             m.kill,
 			})
 		})
 	})
@@ -82,18 +109,41 @@ func (m *model) open(r *rapid.T) {
 }
 
 func (m *model) compare(r *rapid.T) {
-	peeked, err := m.bus.Peek(m.t.Context(), orders, billing)
+	synctest.Wait() // for what happens by itself
+	m.expire()
+	ctx := m.t.Context()
+	peeked, err := m.bus.Peek(ctx, orders, billing)
 	require.NoError(r, err)
-	var waiting []string
-	for i, w := range m.waiting {
-		waiting = append(waiting, w.id)
-		require.Less(r, i, len(peeked), "lost: %s", w.id)
-		require.Equal(r, w.failed, peeked[i].DeliveryCount, w.id)
+	compareMessages(r, m.waiting, peeked)
+	dead, err := m.bus.DeadLetters(ctx, orders, billing)
+	require.NoError(r, err)
+	compareMessages(r, m.dead, dead)
+
+	active := map[string]bool{}
+	for session := range m.state {
+		active[session] = true
 	}
-	require.Equal(r, waiting, ids(peeked))
-	dead, err := m.bus.DeadLetters(m.t.Context(), orders, billing)
+	for _, x := range m.waiting {
+		if !x.deferred {
+			active[x.session] = true
+		}
+	}
+	sessions, err := m.bus.Sessions(ctx, orders, billing)
 	require.NoError(r, err)
-	require.ElementsMatch(r, m.dead, ids(dead))
+	require.Equal(r, slices.Sorted(maps.Keys(active)), sessions)
+}
+
+// compareMessages notes their numbers as well.
+func compareMessages(r *rapid.T, want []*modelled, got []Message) {
+	var all []string
+	for i, x := range want {
+		all = append(all, x.id)
+		require.Less(r, i, len(got), "lost: %s", x.id)
+		require.Equal(r, x.failed, got[i].DeliveryCount, x.id)
+		require.Equal(r, x.deferred, got[i].State == StateDeferred, x.id)
+		x.sequence = got[i].SequenceNumber
+	}
+	require.Equal(r, all, ids(got))
 }
 
 // compareRest is compare for what changes less.
@@ -107,7 +157,11 @@ func (m *model) compareRest(r *rapid.T) {
 }
 
 func (m *model) draw(r *rapid.T) Message {
-	return message(rapid.SampledFrom([]string{"a", "b", "c"}).Draw(r, "session"), fmt.Sprint("m", len(m.sent)))
+	x := message(rapid.SampledFrom([]string{"a", "b", "c"}).Draw(r, "session"), fmt.Sprint("m", len(m.sent)))
+	if rapid.Bool().Draw(r, "expires") {
+		x.TimeToLive = time.Duration(rapid.IntRange(1, 90).Draw(r, "seconds to live")) * time.Second
+	}
+	return x
 }
 
 func (m *model) send(r *rapid.T) {
@@ -116,16 +170,39 @@ func (m *model) send(r *rapid.T) {
 		x := m.draw(r)
 		batch = append(batch, x)
 		m.sent = append(m.sent, x.MessageID)
-		m.activate(&modelled{id: x.MessageID, session: x.SessionID})
+		m.activate(&modelled{id: x.MessageID, session: x.SessionID, timeToLive: x.TimeToLive}, time.Now())
 	}
 	_, err := m.bus.Send(m.t.Context(), orders, batch...)
 	require.NoError(r, err)
 }
 
-func (m *model) activate(x *modelled) {
+func (m *model) activate(x *modelled, at time.Time) {
 	m.activations++
 	x.order = m.activations
+	if x.timeToLive > 0 {
+		x.expires = at.Add(x.timeToLive)
+	}
 	m.waiting = append(m.waiting, x)
+}
+
+// expire has messages die that have outlived their time to live.
+func (m *model) expire() {
+	for _, x := range m.waiting {
+		if x.by == nil && !x.deferred && x.expired() {
+			m.die(x)
+		}
+	}
+}
+
+func (x *modelled) expired() bool {
+	return !x.expires.IsZero() && !time.Now().Before(x.expires)
+}
+
+func (m *model) die(x *modelled) {
+	m.waiting = without(m.waiting, x)
+	x.deferred, x.by = false, nil
+	m.dead = append(m.dead, x)
+	slices.SortFunc(m.dead, func(a, b *modelled) int { return cmp.Compare(a.order, b.order) })
 }
 
 func (m *model) schedule(r *rapid.T) {
@@ -134,7 +211,8 @@ func (m *model) schedule(r *rapid.T) {
 	sequences, err := m.bus.Send(m.t.Context(), orders, x)
 	require.NoError(r, err)
 	m.scheduled = append(m.scheduled, &modelled{
-		id: x.MessageID, session: x.SessionID, due: x.ScheduledAt, order: len(m.sent), sequence: sequences[0],
+		id: x.MessageID, session: x.SessionID, timeToLive: x.TimeToLive,
+		due: x.ScheduledAt, order: len(m.sent), sequence: sequences[0],
 	})
 	m.sent = append(m.sent, x.MessageID)
 }
@@ -146,152 +224,57 @@ func (m *model) cancel(r *rapid.T) {
 	require.ErrorIs(r, m.bus.CancelScheduled(m.t.Context(), orders, x.sequence), ErrNotFound)
 }
 
-func (m *model) holder(session string) *heldSession {
-	for _, s := range m.sessions {
-		if s.ID() == session {
-			return s
-		}
-	}
-	return nil
-}
-
-func (m *model) acceptNext(r *rapid.T) {
-	for _, w := range m.waiting {
-		if m.holder(w.session) == nil {
-			s, err := m.bus.AcceptNextSession(m.t.Context(), orders, billing)
-			require.NoError(r, err)
-			require.Equal(r, w.session, s.ID())
-			m.hold(r, s)
-			return
-		}
-	}
-	r.Skip("no session is ready")
-}
-
-func (m *model) acceptNamed(r *rapid.T) {
-	session := m.draw(r).SessionID
-	s, err := m.bus.AcceptSession(m.t.Context(), orders, billing, session)
-	if m.holder(session) != nil {
-		require.ErrorIs(r, err, ErrSessionLocked)
-		return
-	}
-	require.NoError(r, err)
-	m.hold(r, s)
-}
-
-func (m *model) hold(r *rapid.T, s *Session) {
-	until := time.Now().Add(time.Minute)
-	require.True(r, until.Equal(s.LockedUntil()))
-	m.sessions = append(m.sessions, &heldSession{Session: s, until: until})
-}
-
-func (m *model) receive(r *rapid.T) {
-	s := pick(r, m.sessions)
-	if s.out != nil {
-		_, err := s.Receive(m.t.Context())
-		require.ErrorIs(r, err, ErrOutstanding)
-		return
-	}
-	for _, w := range m.waiting {
-		if w.session == s.ID() {
-			got, err := s.Receive(m.t.Context())
-			require.NoError(r, err)
-			require.Equal(r, w.id, got.MessageID)
-			require.Equal(r, w.failed+1, got.DeliveryCount)
-			s.out, s.got = w, got
-			return
-		}
-	}
-	r.Skip("the session is empty")
-}
-
-// inDelivery picks a session with a message in delivery.
-func (m *model) inDelivery(r *rapid.T) *heldSession {
-	return pick(r, slices.DeleteFunc(slices.Clone(m.sessions), func(s *heldSession) bool { return s.out == nil }))
-}
-
-func (m *model) complete(r *rapid.T) {
-	s := m.inDelivery(r)
-	require.NoError(r, s.Complete(m.t.Context(), s.got))
-	m.waiting = without(m.waiting, s.out)
-	m.settled(r, s)
-}
-
-func (m *model) abandon(r *rapid.T) {
-	s := m.inDelivery(r)
-	require.NoError(r, s.Abandon(m.t.Context(), s.got))
-	m.fail(s.out)
-	m.settled(r, s)
-}
-
-func (m *model) deadLetter(r *rapid.T) {
-	s := m.inDelivery(r)
-	require.NoError(r, s.DeadLetter(m.t.Context(), s.got, "reason", "description"))
-	m.waiting = without(m.waiting, s.out)
-	m.dead = append(m.dead, s.out.id)
-	m.settled(r, s)
-}
-
-func (m *model) settled(r *rapid.T, s *heldSession) {
-	require.ErrorIs(r, s.Complete(m.t.Context(), s.got), ErrMessageLockLost)
-	s.out, s.got = nil, nil
-}
-
-func (m *model) fail(x *modelled) {
-	if x.failed++; x.failed == 3 {
-		m.waiting = without(m.waiting, x)
-		m.dead = append(m.dead, x.id)
-	}
-}
-
-func (m *model) renew(r *rapid.T) {
-	s := pick(r, m.sessions)
-	require.NoError(r, s.Renew(m.t.Context()))
-	s.until = time.Now().Add(time.Minute)
-}
-
-func (m *model) close(r *rapid.T) {
-	s := pick(r, m.sessions)
-	require.NoError(r, s.Close())
-	m.sessions = without(m.sessions, s)
-	require.ErrorIs(r, s.Renew(m.t.Context()), ErrSessionLockLost)
-}
-
 func (m *model) pass(r *rapid.T) {
 	pass(time.Duration(rapid.IntRange(1, 70).Draw(r, "seconds")) * time.Second)
 	now := time.Now()
 	for _, s := range slices.Clone(m.sessions) {
-		if now.Before(s.until) {
+		select {
+		case <-s.Lost():
+			require.False(r, now.Before(s.until))
+		default:
+			require.True(r, now.Before(s.until))
 			continue
 		}
-		if s.out != nil {
-			m.fail(s.out)
-			require.ErrorIs(r, s.Complete(m.t.Context(), s.got), ErrSessionLockLost)
+		for _, x := range m.heldBy(s) {
+			require.ErrorIs(r, s.Complete(m.t.Context(), x.got), ErrSessionLockLost)
+			m.fail(x)
 		}
 		m.sessions = without(m.sessions, s)
+	}
+	for _, x := range m.dead {
+		if x.by != nil && !now.Before(x.until) {
+			require.ErrorIs(r, x.by.Complete(m.t.Context(), x.got), ErrMessageLockLost)
+			m.fail(x)
+		}
 	}
 	slices.SortFunc(m.scheduled, func(a, b *modelled) int {
 		return cmp.Or(a.due.Compare(b.due), cmp.Compare(a.order, b.order))
 	})
 	for len(m.scheduled) > 0 && !now.Before(m.scheduled[0].due) {
-		m.activate(m.scheduled[0])
+		m.activate(m.scheduled[0], m.scheduled[0].due)
 		m.scheduled = m.scheduled[1:]
 	}
 }
 
 func (m *model) restart(r *rapid.T) {
 	require.NoError(r, m.bus.Close())
-	m.sessions = nil
-	m.open(r)
-	m.compareRest(r)
+	m.begin(r)
 }
 
 func (m *model) kill(r *rapid.T) {
 	next := m.path + "+"
 	copyFile(r, m.path, next)
 	require.NoError(r, m.bus.Close())
-	m.sessions = nil
 	m.path = next
+	m.begin(r)
+}
+
+// begin is the next run: nobody holds anything.
+func (m *model) begin(r *rapid.T) {
+	m.sessions, m.receivers = nil, nil
+	for _, x := range slices.Concat(m.waiting, m.dead) {
+		x.by = nil
+	}
 	m.open(r)
 	m.compareRest(r)
 }

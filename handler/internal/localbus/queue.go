@@ -3,10 +3,11 @@ package localbus
 import (
 	"container/heap"
 	"slices"
+	"time"
 )
 
-// queue is one subscription in memory: the order of its active messages and
-// who waits for a session. The loop owns it.
+// queue is one subscription in memory: the order of its messages and who waits
+// for them. The loop owns it.
 type queue struct {
 	Subscription
 
@@ -14,17 +15,18 @@ type queue struct {
 	subjects map[string]bool
 	lanes    map[string]*lane
 	ready    readyLanes
+	dead     line
+	expires  time.Time // no later than the first message's TimeToLive ends; zero for none
 	// accepting are the callers that wait for any session, first come first.
 	accepting []chan *Session
 }
 
-// lane holds the active messages of one session, by sequence number. Only the
-// first can be in delivery, so a message leaves at the front and nowhere else.
+// lane is one session.
 type lane struct {
-	session string
-	pending []int64
-	holder  *Session // nil when unlocked
-	place   int      // in queue.ready; -1 when not in it
+	line
+
+	holder *Session // nil when unlocked, and then nothing is in delivery
+	place  int      // in queue.ready; -1 when not in it
 }
 
 func newQueue(topic string, s Subscription) *queue {
@@ -35,6 +37,7 @@ func newQueue(topic string, s Subscription) *queue {
 		s.LockDuration = defaultLockDuration
 	}
 	q := &queue{Subscription: s, topic: topic, subjects: map[string]bool{}, lanes: map[string]*lane{}}
+	q.dead = newLine(q, "", true)
 	for _, subject := range s.Subjects {
 		q.subjects[subject] = true
 	}
@@ -49,18 +52,36 @@ func (q *queue) takes(subject string) bool {
 func (q *queue) lane(session string) *lane {
 	l := q.lanes[session]
 	if l == nil {
-		l = &lane{session: session, place: -1}
+		l = &lane{line: newLine(q, session, false), place: -1}
 		q.lanes[session] = l
 	}
 	return l
 }
 
-// add puts a message at the end of its session.
-func (q *queue) add(session string, sequence int64) *lane {
+// add gives a message its place in its session.
+func (q *queue) add(session string, e entry) *lane {
 	l := q.lane(session)
-	l.pending = append(l.pending, sequence)
+	l.put(e)
 	q.arrange(l)
 	return l
+}
+
+// waits says whether the message is active and in nobody's hands.
+func (q *queue) waits(session string, sequence int64) bool {
+	l := q.lanes[session]
+	if l == nil {
+		return false
+	}
+	_, there := l.find(sequence)
+	return there
+}
+
+// drop takes a message that waits out of its session.
+func (q *queue) drop(session string, sequence int64) {
+	l := q.lanes[session]
+	i, _ := l.find(sequence)
+	l.remove(i)
+	q.arrange(l)
 }
 
 // lock gives an unlocked lane to a holder.
@@ -73,13 +94,10 @@ func (q *queue) lock(l *lane, holder *Session) {
 func (q *queue) unlock(l *lane) {
 	l.holder = nil
 	q.arrange(l)
-	if len(l.pending) == 0 {
-		delete(q.lanes, l.session)
-	}
 }
 
-// arrange puts the lane among the ready ones or takes it from there. A lane in
-// ready never changes its first message: that takes a holder.
+// arrange puts the lane in its place among the ready ones or takes it from
+// there, and forgets a lane that nobody holds and nothing is in.
 func (q *queue) arrange(l *lane) {
 	ready := l.holder == nil && len(l.pending) > 0
 	switch {
@@ -87,6 +105,11 @@ func (q *queue) arrange(l *lane) {
 		heap.Push(&q.ready, l)
 	case !ready && l.place >= 0:
 		heap.Remove(&q.ready, l.place)
+	case ready:
+		heap.Fix(&q.ready, l.place)
+	}
+	if l.holder == nil && len(l.pending) == 0 {
+		delete(q.lanes, l.session)
 	}
 }
 
@@ -105,7 +128,7 @@ func (q *queue) withdraw(waiter chan *Session) bool {
 type readyLanes []*lane
 
 func (r readyLanes) Len() int           { return len(r) }
-func (r readyLanes) Less(i, j int) bool { return r[i].pending[0] < r[j].pending[0] }
+func (r readyLanes) Less(i, j int) bool { return r[i].pending[0].sequence < r[j].pending[0].sequence }
 
 func (r readyLanes) Swap(i, j int) {
 	r[i], r[j] = r[j], r[i]

@@ -22,6 +22,7 @@ func TestAScheduledMessageBecomesActiveWhenItIsDueUnderANewNumber(t *testing.T) 
 		require.NoError(t, err)
 		require.Equal(t, []string{"late"}, ids(scheduled))
 		require.Equal(t, sequences[0], scheduled[0].SequenceNumber)
+		require.Equal(t, StateScheduled, scheduled[0].State)
 		require.Equal(t, []string{"now"}, peeked(t, b))
 
 		pass(24*time.Hour - time.Nanosecond)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 )
 
@@ -14,18 +15,26 @@ func TestAMessageArrivesAsItWasSent(t *testing.T) {
 		start := time.Now()
 		sent := Message{
 			MessageID: "m-1", SessionID: "séance\x001", CorrelationID: "c-1", Subject: "OrderPlaced", ContentType: "application/json",
-			Properties: map[string]any{"s": "täxt", "b": true, "i": int64(math.MaxInt64), "f": 1.0, "inf": math.Inf(-1)},
-			Body:       []byte{0, 1, 0xff},
+			To: "to", ReplyTo: "answers", ReplyToSessionID: "s-2", PartitionKey: "séance\x001", TimeToLive: time.Hour + time.Nanosecond,
+			Properties: map[string]any{
+				"string": "täxt", "bool": true, "int32": int32(math.MinInt32), "int64": int64(math.MaxInt64), "float64": 1.0, "inf": math.Inf(-1),
+				"bytes": []byte{0, 0xff}, "uuid": uuid.MustParse("6ba7b810-9dad-11d1-80b4-00c04fd430c8"),
+				"time": time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC),
+			},
+			Body: []byte{0, 1, 0xff},
 		}
 		sequences := send(t, b, sent)
 
-		got := receive(t, accept(t, b))
+		s := accept(t, b)
+		got := receive(t, s)
 
 		require.NotEmpty(t, got.LockToken)
 		sent.SequenceNumber = sequences[0]
 		sent.EnqueuedAt = start.UTC()
 		sent.DeliveryCount = 1
+		sent.State = StateActive
 		sent.LockToken = got.LockToken
+		sent.LockedUntil = s.LockedUntil()
 		require.Equal(t, sent, *got)
 	})
 }
@@ -74,6 +83,8 @@ func TestAFaultyMessageIsRefused(t *testing.T) {
 		"long MessageID":            {message("s", long+"x"), ErrInvalidMessage},
 		"long SessionID":            {message(long+"x", "m"), ErrInvalidMessage},
 		"text that is not UTF-8":    {Message{MessageID: "m", SessionID: "s", Subject: "\xff"}, ErrInvalidMessage},
+		"foreign PartitionKey":      {Message{MessageID: "m", SessionID: "s", PartitionKey: "t"}, ErrInvalidMessage},
+		"negative TimeToLive":       {Message{MessageID: "m", SessionID: "s", TimeToLive: -1}, ErrInvalidMessage},
 		"property of another type":  {Message{MessageID: "m", SessionID: "s", Properties: map[string]any{"n": 1}}, ErrInvalidMessage},
 		"property that is nil":      {Message{MessageID: "m", SessionID: "s", Properties: map[string]any{"n": nil}}, ErrInvalidMessage},
 		"property without a name":   {Message{MessageID: "m", SessionID: "s", Properties: map[string]any{"": "x"}}, ErrInvalidMessage},
@@ -105,6 +116,9 @@ func TestUnknownEntitiesAreNotFound(t *testing.T) {
 			"peek":                   func() error { _, err := b.Peek(ctx, orders, "x"); return err },
 			"dead letters":           func() error { _, err := b.DeadLetters(ctx, "x", billing); return err },
 			"scheduled":              func() error { _, err := b.Scheduled(ctx, "x"); return err },
+			"peek from":              func() error { _, err := b.PeekFrom(ctx, "x", billing, PeekOptions{}); return err },
+			"sessions":               func() error { _, err := b.Sessions(ctx, orders, "x"); return err },
+			"open dead letters":      func() error { _, err := b.OpenDeadLetters(ctx, orders, "x"); return err },
 			"sent":                   func() error { _, err := b.Sent(ctx, "x"); return err },
 		} {
 			require.ErrorIs(t, call(), ErrNotFound, name)

@@ -3,37 +3,22 @@ package localbus
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
-
-	"github.com/google/uuid"
 )
 
 // Session is one holder's time with one session of a subscription. When the
 // lock has expired or the session is closed, everything but Close answers
 // ErrSessionLockLost.
 type Session struct {
-	bus   *Bus
+	receiver
+
 	queue *queue
 	lane  *lane
 	until atomic.Int64 // Unix nanoseconds
-
-	// Owned by the loop.
-
-	out      *outstanding
-	receiver chan delivery // who waits in Receive; nil for nobody
-}
-
-// outstanding is the message in delivery.
-type outstanding struct {
-	sequence int64
-	failed   int // deliveries before this one
-	token    string
-}
-
-type delivery struct {
-	message *Message
-	err     error
+	lost  chan struct{}
 }
 
 // AcceptSession locks the named session, with or without messages in it.
@@ -52,7 +37,7 @@ func (b *Bus) AcceptSession(ctx context.Context, topic, subscription, sessionID 
 		if l.holder != nil {
 			return ErrSessionLocked
 		}
-		s = b.lock(q, l)
+		s = b.hold(q, l)
 		return nil
 	})
 	if err != nil {
@@ -87,7 +72,7 @@ func (b *Bus) AcceptNextSession(ctx context.Context, topic, subscription string)
 		err = ctx.Err()
 		_ = b.do(context.WithoutCancel(ctx), func() error { // fails only when the bus, and every lock, is gone
 			if !q.withdraw(granted) {
-				b.release(<-granted)
+				b.letGo(<-granted)
 				b.grant(q)
 			}
 			return nil
@@ -106,6 +91,11 @@ func (s *Session) LockedUntil() time.Time {
 	return time.Unix(0, s.until.Load()).UTC()
 }
 
+// Lost is closed when the lock is lost or the session or the bus is closed.
+func (s *Session) Lost() <-chan struct{} {
+	return s.lost
+}
+
 // Renew locks the session for another LockDuration from now.
 func (s *Session) Renew(ctx context.Context) error {
 	err := s.bus.do(ctx, func() error {
@@ -116,73 +106,48 @@ func (s *Session) Renew(ctx context.Context) error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("renew lock of session %q: %w", s.ID(), err)
+		return fmt.Errorf("renew lock of %s: %w", s.name, err)
 	}
 	return nil
 }
 
 // Receive takes the session's next message, and waits for one as long as ctx
-// lasts. The message must be settled before the next: ErrOutstanding while it
-// is not, or while another Receive waits.
+// lasts. It does not wait for earlier messages to be settled; who wants one at
+// a time settles it first. Who has waited longest is served first.
 func (s *Session) Receive(ctx context.Context) (*Message, error) {
-	delivered := make(chan delivery, 1)
-	err := s.bus.do(ctx, func() error {
-		if err := s.check(); err != nil {
-			return err
-		}
-		if s.out != nil || s.receiver != nil {
-			return ErrOutstanding
-		}
-		s.receiver = delivered
-		s.bus.deliver(s)
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("receive from session %q: %w", s.ID(), err)
-	}
-	select {
-	case d := <-delivered:
-		if err = d.err; err == nil {
-			return d.message, nil
-		}
-	case <-s.bus.stopped:
-		err = ErrClosed
-	case <-ctx.Done():
-		err = ctx.Err()
-		_ = s.bus.do(context.WithoutCancel(ctx), func() error { // fails only when the bus, and every lock, is gone
-			if s.receiver == delivered {
-				s.receiver = nil
-			} else if d := <-delivered; d.message != nil {
-				s.out = nil
-			}
-			return nil
-		})
-	}
-	return nil, fmt.Errorf("receive from session %q: %w", s.ID(), err)
+	return s.receive(ctx)
 }
 
-// Close gives the session back. A message not settled becomes available again,
-// in its place and with its count unchanged. Closing a session that is closed
-// or lost does nothing.
+// ReceiveDeferred takes deferred messages of the session by their numbers.
+// ErrNotFound, and no message is taken, when one of them is not deferred, is in
+// delivery already or has expired; the expired ones are then dead letters.
+func (s *Session) ReceiveDeferred(ctx context.Context, sequences ...int64) ([]*Message, error) {
+	return s.receiveDeferred(ctx, sequences)
+}
+
+// Close gives the session back. Messages not settled become available again,
+// in their places and with their counts unchanged. Closing a session that is
+// closed or lost does nothing.
 //
 //nolint:contextcheck // giving back is not given up
 func (s *Session) Close() error {
 	err := s.bus.do(context.Background(), func() error {
-		s.bus.release(s)
+		s.bus.letGo(s)
 		s.bus.grant(s.queue)
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("close session %q: %w", s.ID(), err)
+		return fmt.Errorf("close %s: %w", s.name, err)
 	}
 	return nil
 }
 
 // The rest runs in the loop.
 
-// lock gives an unlocked lane to a new holder.
-func (b *Bus) lock(q *queue, l *lane) *Session {
-	s := &Session{bus: b, queue: q, lane: l}
+// hold gives an unlocked lane to a new holder.
+func (b *Bus) hold(q *queue, l *lane) *Session {
+	s := &Session{queue: q, lane: l, lost: make(chan struct{})}
+	s.receiver = receiver{locks: s, bus: b, line: &l.line, name: fmt.Sprintf("session %q", l.session)}
 	q.lock(l, s)
 	b.held[s] = struct{}{}
 	s.extend()
@@ -206,15 +171,27 @@ func (s *Session) check() error {
 	return nil
 }
 
-// release ends the holder's time. The session is ready for the next grant.
-func (b *Bus) release(s *Session) {
+// lock is the session's own.
+func (s *Session) lock(*outstanding) time.Time {
+	return s.LockedUntil()
+}
+
+// lose tells whoever listens that the session is lost.
+func (s *Session) lose() {
+	select {
+	case <-s.lost:
+	default:
+		close(s.lost)
+	}
+}
+
+// letGo ends the holder's time. The session is ready for the next grant.
+func (b *Bus) letGo(s *Session) {
 	if s.lane.holder != s {
 		return
 	}
-	if s.receiver != nil {
-		s.receiver <- delivery{err: ErrSessionLockLost}
-	}
-	s.receiver, s.out = nil, nil
+	s.leave(ErrSessionLockLost)
+	s.lose()
 	delete(b.held, s)
 	s.queue.unlock(s.lane)
 }
@@ -224,25 +201,11 @@ func (b *Bus) grant(q *queue) {
 	for len(q.accepting) > 0 && len(q.ready) > 0 {
 		waiter := q.accepting[0]
 		q.accepting = q.accepting[1:]
-		waiter <- b.lock(q, q.ready[0])
+		waiter <- b.hold(q, q.ready[0])
 	}
 }
 
-// deliver gives the session's first message to who waits for it, if both are
-// there.
-//
-//nolint:contextcheck // it may serve another than the caller
-func (b *Bus) deliver(s *Session) {
-	if s.receiver == nil || len(s.lane.pending) == 0 || s.check() != nil {
-		return
-	}
-	sequence := s.lane.pending[0]
-	m, err := b.store.active(context.Background(), s.queue, sequence)
-	if err == nil {
-		s.out = &outstanding{sequence: sequence, failed: m.DeliveryCount, token: uuid.NewString()}
-		m.DeliveryCount++
-		m.LockToken = s.out.token
-	}
-	s.receiver <- delivery{message: m, err: err}
-	s.receiver = nil
+// expiry ends an expired lock. Messages in delivery count as failed.
+func (s *Session) expiry() *request {
+	return s.failing(slices.Collect(maps.Values(s.line.out)), func() { s.bus.letGo(s) })
 }

@@ -2,6 +2,7 @@ package localbus
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -97,18 +98,31 @@ func TestWaitingForASessionEndsWithTheContext(t *testing.T) {
 	})
 }
 
-func TestMessagesOfASessionAreReceivedOneAtATimeInOrder(t *testing.T) {
+func TestMessagesOfASessionAreReceivedInOrder(t *testing.T) {
 	bubble(t, oneQueue(), func(t *testing.T, b *Bus) {
 		send(t, b, numbered("s", 3)...)
 		s := accept(t, b)
 		for _, want := range []string{"s-1", "s-2", "s-3"} {
 			m := receive(t, s)
 			require.Equal(t, want, m.MessageID)
-			_, err := s.Receive(t.Context())
-			require.ErrorIs(t, err, ErrOutstanding)
+			require.True(t, s.LockedUntil().Equal(m.LockedUntil))
 			require.NoError(t, s.Complete(t.Context(), m))
 		}
 		requireEmpty(t, s)
+		require.Empty(t, peeked(t, b))
+	})
+}
+
+func TestSeveralMessagesOfASessionAreInDeliveryAtOnceAndSettledInAnyOrder(t *testing.T) {
+	bubble(t, oneQueue(), func(t *testing.T, b *Bus) {
+		send(t, b, numbered("s", 4)...)
+		s := accept(t, b)
+		got := receiveAll(t, s, 4)
+		require.Equal(t, []string{"s-1", "s-2", "s-3", "s-4"}, pointed(got))
+		requireEmpty(t, s)
+		for _, i := range []int{2, 0, 3, 1} {
+			require.NoError(t, s.Complete(t.Context(), got[i]))
+		}
 		require.Empty(t, peeked(t, b))
 	})
 }
@@ -123,10 +137,29 @@ func TestReceiveWaitsForTheNextMessage(t *testing.T) {
 			received <- m
 		}()
 		synctest.Wait()
-		_, err = s.Receive(t.Context())
-		require.ErrorIs(t, err, ErrOutstanding, "one waits already")
 		send(t, b, message("other", "x"), message("s", "m"))
 		require.Equal(t, "m", (<-received).MessageID)
+	})
+}
+
+func TestWhoHasWaitedLongestForAMessageIsServedFirst(t *testing.T) {
+	bubble(t, oneQueue(), func(t *testing.T, b *Bus) {
+		s, err := b.AcceptSession(t.Context(), orders, billing, "s")
+		require.NoError(t, err)
+		served := make(chan string, 3)
+		for i := range 3 {
+			go func() {
+				m, err := s.Receive(t.Context())
+				if err == nil {
+					served <- fmt.Sprint(i, m.MessageID)
+				}
+			}()
+			synctest.Wait()
+		}
+		for i := range 3 {
+			send(t, b, message("s", "m"))
+			require.Equal(t, fmt.Sprint(i, "m"), <-served)
+		}
 	})
 }
 
@@ -183,6 +216,50 @@ func TestALockIsLostAtTheMomentItExpiresWhoeverAsks(t *testing.T) {
 	})
 }
 
+func TestALostLockCountsEveryMessageInDeliveryAndGivesThemBackInOrder(t *testing.T) {
+	bubble(t, oneQueue(), func(t *testing.T, b *Bus) {
+		send(t, b, numbered("s", 4)...)
+		s := accept(t, b)
+		got := receiveAll(t, s, 3)
+		require.NoError(t, s.Complete(t.Context(), got[1]))
+
+		again := receiveAll(t, accept(t, b), 3) // as soon as the lock has expired
+		require.Equal(t, []string{"s-1", "s-3", "s-4"}, pointed(again))
+		require.Equal(t, 2, again[0].DeliveryCount)
+		require.Equal(t, 2, again[1].DeliveryCount)
+		require.Equal(t, 1, again[2].DeliveryCount)
+		require.ErrorIs(t, s.Complete(t.Context(), got[0]), ErrSessionLockLost)
+	})
+}
+
+func TestWhoListensLearnsThatTheLockIsLost(t *testing.T) {
+	bubble(t, oneQueue(), func(t *testing.T, b *Bus) {
+		accepted := func() *Session {
+			s, err := b.AcceptSession(t.Context(), orders, billing, "s")
+			require.NoError(t, err)
+			pass(time.Minute - time.Nanosecond)
+			select {
+			case <-s.Lost():
+				t.Fatal("it is held")
+			default:
+			}
+			return s
+		}
+		expires := accepted()
+		pass(time.Nanosecond)
+		<-expires.Lost()
+
+		closed := accepted()
+		require.NoError(t, closed.Close())
+		<-closed.Lost()
+		require.NoError(t, closed.Close(), "again")
+
+		last := accepted()
+		require.NoError(t, b.Close())
+		<-last.Lost()
+	})
+}
+
 func TestAnExpiredLockWithoutAMessageCountsNothing(t *testing.T) {
 	bubble(t, oneQueue(), func(t *testing.T, b *Bus) {
 		send(t, b, message("s", "m"))
@@ -211,6 +288,22 @@ func TestWhoWaitsForAMessageLearnsThatTheLockIsLost(t *testing.T) {
 	})
 }
 
+func TestNothingOfAnEmptySessionStaysInMemory(t *testing.T) {
+	bubble(t, oneQueue(), func(t *testing.T, b *Bus) {
+		send(t, b, message("completed", "1"), message("deferred", "2"), lasting(message("expires", "3"), time.Second))
+		for _, settle := range []func(*Session, context.Context, *Message) error{(*Session).Complete, (*Session).Defer} {
+			s := accept(t, b)
+			require.NoError(t, settle(s, t.Context(), receive(t, s)))
+			require.NoError(t, s.Close())
+		}
+		pass(time.Second)
+		require.NoError(t, b.do(t.Context(), func() error {
+			require.Empty(t, b.topics[orders].queues[billing].lanes)
+			return nil
+		}))
+	})
+}
+
 func TestARenewedLockLasts(t *testing.T) {
 	bubble(t, oneQueue(), func(t *testing.T, b *Bus) {
 		send(t, b, message("s", "m"))
@@ -225,18 +318,20 @@ func TestARenewedLockLasts(t *testing.T) {
 	})
 }
 
-func TestAClosedSessionGivesItsMessageBackWithoutCountingIt(t *testing.T) {
+func TestAClosedSessionGivesItsMessagesBackInOrderWithoutCountingThem(t *testing.T) {
 	bubble(t, oneQueue(), func(t *testing.T, b *Bus) {
-		send(t, b, numbered("s", 2)...)
+		send(t, b, numbered("s", 3)...)
 		closed := accept(t, b)
-		m := receive(t, closed)
+		m := receiveAll(t, closed, 2)[0]
 		require.NoError(t, closed.Close())
 		require.NoError(t, closed.Close())
 		require.ErrorIs(t, closed.Complete(t.Context(), m), ErrSessionLockLost)
 
-		again := receive(t, accept(t, b))
-		require.Equal(t, "s-1", again.MessageID)
-		require.Equal(t, 1, again.DeliveryCount)
+		again := receiveAll(t, accept(t, b), 3)
+		require.Equal(t, []string{"s-1", "s-2", "s-3"}, pointed(again))
+		for _, m := range again {
+			require.Equal(t, 1, m.DeliveryCount)
+		}
 	})
 }
 

@@ -1,9 +1,10 @@
 package localbus
 
 import (
-	"errors"
+	"context"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -139,48 +140,97 @@ func TestOfConcurrentSettlementsOneSucceeds(t *testing.T) {
 
 func TestRequestsOfOneTransactionSettleAMessageOnce(t *testing.T) {
 	bubble(t, oneQueue(), func(t *testing.T, b *Bus) {
-		for name, settle := range map[string][2]func(x *tx, s *Session) bool{
-			"complete twice":        {complete, complete},
-			"abandon twice":         {abandon, abandon},
-			"complete, abandon":     {complete, abandon},
-			"abandon, complete":     {abandon, complete},
-			"dead-letter, complete": {bury, complete},
+		complete := func(x *tx, o *outstanding) (fate, bool) { return removed, x.complete(o.by.line.queue, o.sequence) }
+		abandon := func(x *tx, o *outstanding) (fate, bool) { return o.by.fail(x, o) }
+		aside := func(x *tx, o *outstanding) (fate, bool) { return setAside, x.setAside(o.by.line.queue, o.sequence) }
+		for name, ways := range map[string][2]settlement{
+			"complete twice":    {complete, complete},
+			"abandon twice":     {abandon, abandon},
+			"defer twice":       {aside, aside},
+			"complete, abandon": {complete, abandon},
+			"abandon, complete": {abandon, complete},
+			"defer, complete":   {aside, complete},
 		} {
 			send(t, b, message(name, name))
 			s := accept(t, b)
-			receive(t, s)
-			rolledBack := errors.New("rolled back")
-			err := b.store.transact(func(x *tx) {
-				require.True(t, settle[0](x, s), name)
-				require.False(t, settle[1](x, s), name)
-				x.err = rolledBack
-			})
-			require.ErrorIs(t, err, rolledBack)
+			token := receive(t, s).LockToken
+			first, second := s.settling(token, ways[0]), s.settling(token, ways[1])
+			require.NoError(t, b.do(t.Context(), func() error { return b.commit([]*request{first, second}) }))
+			require.NoError(t, <-first.done, name)
+			require.ErrorIs(t, <-second.done, ErrMessageLockLost, name)
 		}
 	})
 }
 
-func complete(x *tx, s *Session) bool { return x.complete(s.queue, *s.out) }
-func bury(x *tx, s *Session) bool     { return x.bury(s.queue, *s.out, s.out.failed, "", "") }
+func TestAReleasedMessageKeepsItsCountAndItsPlace(t *testing.T) {
+	bubble(t, oneQueue(), func(t *testing.T, b *Bus) {
+		send(t, b, numbered("s", 3)...)
+		s := accept(t, b)
+		for range 5 { // more often than it may fail
+			got := receiveAll(t, s, 2)
+			require.Equal(t, []string{"s-1", "s-2"}, pointed(got))
+			require.Equal(t, 1, got[0].DeliveryCount)
+			require.NoError(t, s.Release(t.Context(), got[1]))
+			require.NoError(t, s.Release(t.Context(), got[0]))
+			require.ErrorIs(t, s.Release(t.Context(), got[0]), ErrMessageLockLost, "again")
+			require.ErrorIs(t, s.Complete(t.Context(), got[0]), ErrMessageLockLost)
+		}
+		require.Equal(t, []string{"s-1", "s-2", "s-3"}, pointed(receiveAll(t, s, 3)))
+	})
+}
 
-func abandon(x *tx, s *Session) bool {
-	_, ok := s.fail(x)
-	return ok
+func TestAMessageGivenBackIsReceivedBeforeLaterOnes(t *testing.T) {
+	for name, giveBack := range map[string]func(*Session, context.Context, *Message) error{
+		"abandoned": (*Session).Abandon,
+		"released":  (*Session).Release,
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, oneQueue(), func(t *testing.T, b *Bus) {
+				send(t, b, numbered("s", 4)...)
+				s := accept(t, b)
+				got := receiveAll(t, s, 3)
+				require.NoError(t, giveBack(s, t.Context(), got[2]))
+				require.NoError(t, giveBack(s, t.Context(), got[0]))
+				require.Equal(t, []string{"s-1", "s-3", "s-4"}, pointed(receiveAll(t, s, 3)))
+			})
+		})
+	}
+}
+
+func TestAMessageGivenBackWakesWhoWaitsInTheSession(t *testing.T) {
+	bubble(t, oneQueue(), func(t *testing.T, b *Bus) {
+		send(t, b, message("s", "m"))
+		s := accept(t, b)
+		m := receive(t, s)
+		again := make(chan *Message)
+		ways := []func(*Session, context.Context, *Message) error{(*Session).Release, (*Session).Abandon}
+		for i, giveBack := range ways {
+			go func() {
+				m, _ := s.Receive(t.Context())
+				again <- m
+			}()
+			synctest.Wait()
+			require.NoError(t, giveBack(s, t.Context(), m))
+			m = <-again
+			require.Equal(t, i+1, m.DeliveryCount)
+		}
+	})
 }
 
 func TestCountsTellWhatTheBusHolds(t *testing.T) {
 	topics := append(oneQueue(), Topic{Name: "idle", Subscriptions: []Subscription{{Name: "none"}}})
 	bubble(t, topics, func(t *testing.T, b *Bus) {
 		send(t, b, scheduledAt(message("s", "late"), time.Now().Add(time.Hour)))
-		send(t, b, numbered("s", 3)...)
+		send(t, b, numbered("s", 4)...)
 		s := accept(t, b)
 		require.NoError(t, s.DeadLetter(t.Context(), receive(t, s), "r", "d"))
+		require.NoError(t, s.Defer(t.Context(), receive(t, s)))
 		receive(t, s)
 
 		counts, err := b.Counts(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, map[string]TopicCounts{
-			orders: {Scheduled: 1, Subscriptions: map[string]SubscriptionCounts{billing: {Active: 2, Dead: 1}}},
+			orders: {Scheduled: 1, Subscriptions: map[string]SubscriptionCounts{billing: {Active: 2, Deferred: 1, Dead: 1}}},
 			"idle": {Subscriptions: map[string]SubscriptionCounts{"none": {}}},
 		}, counts)
 	})

@@ -23,10 +23,14 @@ type store struct {
 	record, first, trim             *sql.Stmt
 	schedule, unschedule, due, next *sql.Stmt
 	deliver, complete, retry, bury  *sql.Stmt
+	setAside                        *sql.Stmt
+	expired, nextExpiry, expire     *sql.Stmt
+	setState, clearState            *sql.Stmt
 
 	// On the reader.
 
 	one, deliveries, scheduled, sent, counts *sql.Stmt
+	state, sessions                          *sql.Stmt
 }
 
 func openStore(path string) (*store, error) {
@@ -109,11 +113,19 @@ func (s *store) prepare(ctx context.Context) error {
 		{&s.complete, s.writer, deleteDelivery},
 		{&s.retry, s.writer, retryDelivery},
 		{&s.bury, s.writer, buryDelivery},
+		{&s.setAside, s.writer, deferDelivery},
+		{&s.expired, s.writer, selectExpired},
+		{&s.nextExpiry, s.writer, selectNextExpiry},
+		{&s.expire, s.writer, expireDelivery},
+		{&s.setState, s.writer, insertState},
+		{&s.clearState, s.writer, deleteState},
 		{&s.one, s.reader, selectDelivery},
 		{&s.deliveries, s.reader, selectDeliveries},
 		{&s.scheduled, s.reader, selectScheduled},
 		{&s.sent, s.reader, selectSent},
 		{&s.counts, s.reader, selectCounts},
+		{&s.state, s.reader, selectState},
+		{&s.sessions, s.reader, selectSessions},
 	} {
 		var err error
 		//nolint:sqlclosecheck // they last as long as the database
@@ -128,48 +140,4 @@ func (s *store) prepare(ctx context.Context) error {
 // folds the log into the file.
 func (s *store) close() error {
 	return errors.Join(s.reader.Close(), s.writer.Close())
-}
-
-// eachActive names every active message, by sequence number within its
-// subscription.
-func (s *store) eachActive(ctx context.Context, add func(topic, subscription, session string, sequence int64)) error {
-	rows, err := s.reader.QueryContext(ctx, selectActive)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = rows.Close() }() // rows.Err has said what matters
-	for rows.Next() {
-		var topic, subscription, session string
-		var sequence int64
-		if err := rows.Scan(&topic, &subscription, &session, &sequence); err != nil {
-			return err
-		}
-		add(topic, subscription, session, sequence)
-	}
-	return rows.Err()
-}
-
-// active reads an active message; its DeliveryCount is that of the failed
-// deliveries so far.
-func (s *store) active(ctx context.Context, q *queue, sequence int64) (*Message, error) {
-	m, err := scanMessage(s.one.QueryRowContext(ctx, q.topic, q.Name, sequence))
-	if err != nil {
-		return nil, fmt.Errorf("read message %d: %w", sequence, err)
-	}
-	return &m, nil
-}
-
-func scanMessage(row interface{ Scan(...any) error }) (Message, error) {
-	var m Message
-	var enqueued, scheduled int64
-	var properties string
-	err := row.Scan(&m.SequenceNumber, &enqueued, &m.DeliveryCount, &m.DeadLetterReason, &m.DeadLetterDescription,
-		&m.MessageID, &m.SessionID, &m.CorrelationID, &m.Subject, &m.ContentType, &properties, &m.Body, &scheduled)
-	if err != nil {
-		return Message{}, err
-	}
-	m.EnqueuedAt = moment(enqueued)
-	m.ScheduledAt = moment(scheduled)
-	m.Properties, err = decodeProperties(properties)
-	return m, err
 }

@@ -28,9 +28,10 @@ type topic struct {
 
 // arrival is a message that has become active in one subscription.
 type arrival struct {
-	queue    *queue
-	session  string
-	sequence int64
+	entry
+
+	queue   *queue
+	session string
 }
 
 // Send has the topic accept the messages, all or none, and returns the number
@@ -120,7 +121,7 @@ func (t *topic) accept(x *tx, p parcel, now time.Time) (int64, []arrival) {
 		x.schedule(t.name, ordinal, p.ScheduledAt)
 		return ordinal, nil
 	}
-	return ordinal, t.route(x, routed{sent: ordinal, session: p.SessionID, subject: p.Subject}, ordinal, now)
+	return ordinal, t.route(x, routed{sent: ordinal, session: p.SessionID, subject: p.Subject, timeToLive: p.TimeToLive}, ordinal, now)
 }
 
 // routed is what a message's way depends on. Sent is the number under which it
@@ -128,15 +129,17 @@ func (t *topic) accept(x *tx, p parcel, now time.Time) (int64, []arrival) {
 type routed struct {
 	sent             int64
 	session, subject string
+	timeToLive       time.Duration
 }
 
 // route writes one copy of the message into each subscription that takes it.
 func (t *topic) route(x *tx, m routed, sequence int64, now time.Time) []arrival {
 	var arrived []arrival
+	e := entry{sequence: sequence, expires: expiry(now, m.timeToLive)}
 	for _, q := range t.queues {
 		if q.takes(m.subject) {
-			x.deliver(q, sequence, m.sent, now)
-			arrived = append(arrived, arrival{queue: q, session: m.session, sequence: sequence})
+			x.deliver(q, e, m.sent, now)
+			arrived = append(arrived, arrival{entry: e, queue: q, session: m.session})
 		}
 	}
 	return arrived
@@ -172,8 +175,9 @@ func (b *Bus) activation(t *topic, now time.Time) *request {
 // arrive lets active messages be received.
 func (b *Bus) arrive(arrived []arrival) {
 	for _, a := range arrived {
-		if l := a.queue.add(a.session, a.sequence); l.holder != nil {
-			b.deliver(l.holder)
+		b.expireBy(a.queue, a.expires)
+		if l := a.queue.add(a.session, a.entry); l.holder != nil {
+			b.deliver(&l.line)
 		} else {
 			b.grant(a.queue)
 		}

@@ -12,9 +12,10 @@ import (
 // follows does nothing, and the transaction is rolled back. It belongs to the
 // loop and not to a caller, so no caller's context can cut it short.
 type tx struct {
-	store *store
-	sql   *sql.Tx
-	err   error
+	store   *store
+	sql     *sql.Tx
+	claimed map[*outstanding]bool
+	err     error
 }
 
 // transact commits what f writes, or nothing.
@@ -23,7 +24,7 @@ func (s *store) transact(f func(*tx)) error {
 	if err != nil {
 		return fmt.Errorf("begin: %w", err)
 	}
-	x := &tx{store: s, sql: begun}
+	x := &tx{store: s, sql: begun, claimed: map[*outstanding]bool{}}
 	f(x)
 	if x.err != nil {
 		_ = begun.Rollback() // the first failure says more
@@ -70,6 +71,16 @@ func (x *tx) query(what string, each func(*sql.Rows) error, stmt *sql.Stmt, args
 	x.keep(what, errors.Join(err, rows.Err(), rows.Close()))
 }
 
+// claim says whether the transaction is yet to settle this delivery, which it
+// does once. A transaction that is rolled back has settled nothing.
+func (x *tx) claim(o *outstanding) bool {
+	if x.claimed[o] {
+		return false
+	}
+	x.claimed[o] = true
+	return true
+}
+
 func (x *tx) keep(what string, err error) {
 	if err != nil && x.err == nil {
 		x.err = fmt.Errorf("%s: %w", what, err)
@@ -106,7 +117,8 @@ func (x *tx) record(topic string, ordinal, sequence int64, p parcel, now time.Ti
 		body = []byte{}
 	}
 	x.exec("record message", x.store.record, topic, ordinal, sequence, stamp(now),
-		p.MessageID, p.SessionID, p.CorrelationID, p.Subject, p.ContentType, p.properties, body, stamp(p.ScheduledAt))
+		p.MessageID, p.SessionID, p.CorrelationID, p.Subject, p.ContentType,
+		p.To, p.ReplyTo, p.ReplyToSessionID, p.PartitionKey, p.properties, body, stamp(p.ScheduledAt), int64(p.TimeToLive))
 }
 
 // trim forgets accepted sends but for the newest kept, those accepted after
@@ -128,7 +140,7 @@ func (x *tx) unschedule(topic string, sequence int64) bool {
 func (x *tx) due(topic string, now time.Time, limit int) (due []routed) {
 	x.query("read due messages", func(row *sql.Rows) error {
 		var m routed
-		err := row.Scan(&m.sent, &m.session, &m.subject)
+		err := row.Scan(&m.sent, &m.session, &m.subject, &m.timeToLive)
 		due = append(due, m)
 		return err
 	}, x.store.due, topic, now.UnixMicro(), limit)
@@ -145,21 +157,59 @@ func (x *tx) nextDue(topic string) time.Time {
 }
 
 // deliver makes the accepted message active in a subscription.
-func (x *tx) deliver(q *queue, sequence, sent int64, now time.Time) {
-	x.exec("deliver message", x.store.deliver, q.topic, q.Name, sequence, sent, stamp(now))
+func (x *tx) deliver(q *queue, e entry, sent int64, now time.Time) {
+	x.exec("deliver message", x.store.deliver, q.topic, q.Name, e.sequence, sent, stamp(now), e.expires)
 }
 
-// The settling ones say whether the file had the message as it was delivered.
+// The settling ones say whether the file had the message.
 
-func (x *tx) complete(q *queue, o outstanding) bool {
-	return x.exec("complete message", x.store.complete, q.topic, q.Name, o.sequence, o.failed) == 1
+func (x *tx) complete(q *queue, sequence int64) bool {
+	return x.exec("complete message", x.store.complete, q.topic, q.Name, sequence) == 1
 }
 
-func (x *tx) retry(q *queue, o outstanding, failed int) bool {
-	return x.exec("count failed delivery", x.store.retry, q.topic, q.Name, o.sequence, o.failed, failed) == 1
+func (x *tx) retry(q *queue, sequence int64, failed int) bool {
+	return x.exec("count failed delivery", x.store.retry, q.topic, q.Name, sequence, failed) == 1
 }
 
-func (x *tx) bury(q *queue, o outstanding, failed int, reason, description string) bool {
-	return x.exec("dead-letter message", x.store.bury,
-		q.topic, q.Name, o.sequence, o.failed, failed, reason, description) == 1
+func (x *tx) setAside(q *queue, sequence int64) bool {
+	return x.exec("defer message", x.store.setAside, q.topic, q.Name, sequence) == 1
+}
+
+func (x *tx) bury(q *queue, sequence int64, failed int, reason, description string) bool {
+	return x.exec("dead-letter message", x.store.bury, q.topic, q.Name, sequence, failed, reason, description) == 1
+}
+
+func (x *tx) expire(q *queue, sequence int64) bool {
+	return x.exec("dead-letter expired message", x.store.expire, q.topic, q.Name, sequence, ttlExpired, ttlExpiredDescription) == 1
+}
+
+// expired are the active messages that have outlived their TimeToLive at now,
+// in delivery or not.
+func (x *tx) expired(q *queue, now time.Time) (expired []arrival) {
+	x.query("read expired messages", func(row *sql.Rows) error {
+		m := arrival{queue: q}
+		err := row.Scan(&m.session, &m.sequence)
+		expired = append(expired, m)
+		return err
+	}, x.store.expired, q.topic, q.Name, now.UnixMicro())
+	return expired
+}
+
+// nextExpiry is when the first active message's TimeToLive ends of those that
+// end after the given moment; zero for none.
+func (x *tx) nextExpiry(q *queue, after time.Time) time.Time {
+	var expires int64
+	x.query("read next expiry", func(row *sql.Rows) error {
+		return row.Scan(&expires)
+	}, x.store.nextExpiry, q.topic, q.Name, after.UnixMicro())
+	return moment(expires)
+}
+
+// setState keeps a session's state. Nil removes it.
+func (x *tx) setState(q *queue, session string, state []byte) {
+	if state == nil {
+		x.exec("clear session state", x.store.clearState, q.topic, q.Name, session)
+		return
+	}
+	x.exec("set session state", x.store.setState, q.topic, q.Name, session, state)
 }
