@@ -32,11 +32,13 @@ var rooms = []struct {
 	{"functions", []string{"workflow"}, "the host's wire ends here"},
 	{"handler/internal/servicebus", []string{"workflow"}, "it sends workflow messages"},
 	{"handler/internal/localbus", nil, "it is a broker and knows nothing of orders"},
+	{"handler/internal/amqp", nil, "it is a protocol and knows nothing of brokers"},
+	{"handler/internal/busserver", []string{"handler/internal/amqp", "handler/internal/localbus"}, "it speaks for the broker"},
 	{"handler/internal/funchost", []string{"handler/internal/localbus"}, "it is a host and knows nothing of orders"},
-	{"handler/internal/simulation", []string{"handler/internal/localbus", "workflow"}, "its samples name endings"},
+	{"handler/internal/simulation", []string{"workflow"}, "its services are ordinary clients; its samples name endings"},
 	{"handler", []string{
 		"workflow", "workflow/store", "workflow/outbox", "functions", "handler/internal/servicebus",
-		"handler/internal/localbus", "handler/internal/funchost", "handler/internal/simulation",
+		"handler/internal/localbus", "handler/internal/busserver", "handler/internal/funchost", "handler/internal/simulation",
 	}, "it wires everything"},
 }
 

@@ -14,13 +14,17 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"time"
 
 	"orderflow/functions"
+	"orderflow/handler/internal/busserver"
 	"orderflow/handler/internal/funchost"
 	"orderflow/handler/internal/localbus"
+	"orderflow/handler/internal/servicebus"
 	"orderflow/handler/internal/simulation"
+	"orderflow/workflow"
 	"orderflow/workflow/store"
 )
 
@@ -29,6 +33,7 @@ type localFlags struct {
 	dir      string
 	root     string
 	port     int
+	busPort  int
 	deadline time.Duration
 	pace     time.Duration
 	empty    bool
@@ -42,6 +47,7 @@ func (f *localFlags) parse(args []string, stderr io.Writer) error {
 	flags.StringVar(&f.dir, "dir", ".orderflow", "the folder of the databases; it is created")
 	flags.StringVar(&f.root, "root", ".", "the folder that holds host.json and the functions' folders")
 	flags.IntVar(&f.port, "port", 7071, "where http://127.0.0.1:PORT/api/orders is served; 0 picks a free port")
+	flags.IntVar(&f.busPort, "bus-port", 0, "where Service Bus clients reach the bus, over AMQP; 0 picks a free port")
 	flags.DurationVar(&f.deadline, "deadline", 6*time.Second, "every deadline of an order, unless its setting (PaymentDeadline …) is set")
 	flags.DurationVar(&f.pace, "pace", 300*time.Millisecond, "how long the simulated services take for an answer")
 	flags.BoolVar(&f.empty, "empty", false, "place no sample orders")
@@ -54,6 +60,8 @@ func (f *localFlags) parse(args []string, stderr io.Writer) error {
 	switch {
 	case f.port < 0 || f.port > 65535:
 		return usageError{fmt.Errorf("-port must be from 0 to 65535; it is %d", f.port)}
+	case f.busPort < 0 || f.busPort > 65535:
+		return usageError{fmt.Errorf("-bus-port must be from 0 to 65535; it is %d", f.busPort)}
 	case f.deadline < time.Second:
 		return usageError{fmt.Errorf("-deadline must be at least 1s; it is %s", f.deadline)}
 	case f.pace < 0:
@@ -97,7 +105,8 @@ func localEnvironment(environ map[string]string, deadline time.Duration) map[str
 	return local
 }
 
-// localSystem is local mode while it runs.
+// localSystem is local mode while it runs: the process that holds the host, the
+// bus and the services. The handler is its child.
 type localSystem struct {
 	flags    localFlags
 	settings settings
@@ -118,72 +127,168 @@ func (l *localSystem) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	logFile, err := os.OpenFile(l.path("handler.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	hostLog, handlerLog, err := l.logs()
 	if err != nil {
-		return fmt.Errorf("-dir: %w", err)
+		return err
 	}
-	defer func() { err = errors.Join(err, logFile.Close()) }()
-	log := slog.New(slog.NewJSONHandler(logFile, nil))
+	defer hostLog.Close()
+	defer handlerLog.Close()
+	log := slog.New(slog.NewJSONHandler(hostLog, nil))
 
-	front, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", fmt.Sprint(l.flags.port)))
+	front, err := listen(ctx, l.flags.port)
 	if err != nil {
 		return fmt.Errorf("-port: cannot listen on port %d: %w", l.flags.port, err)
 	}
 	defer front.Close()
-	inner, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	broker, err := listen(ctx, l.flags.busPort)
 	if err != nil {
-		return fmt.Errorf("listen for the handler: %w", err)
+		return fmt.Errorf("-bus-port: cannot listen on port %d: %w", l.flags.busPort, err)
 	}
+	defer broker.Close()
 	l.bus, err = localbus.Open(l.path("bus.db"), l.topics(), time.Now) //nolint:contextcheck // it lives until Close
 	if err != nil {
-		return errors.Join(fmt.Errorf("-dir: %w", err), inner.Close())
+		return fmt.Errorf("-dir: %w", err)
 	}
 	defer func() { err = errors.Join(err, l.bus.Close()) }()
+	server, err := busserver.New(l.bus, busserver.Config{Log: log})
+	if err != nil {
+		return err
+	}
+	// The host process reads the orders too, for the story and the operator.
+	db, err := store.Open(ctx, l.path("orders.db"), store.Options{
+		Now: time.Now, Deadlines: l.settings.deadlines(), SendAhead: l.settings.TimeoutSendAhead,
+	})
+	if err != nil {
+		return fmt.Errorf("-dir: %w", err)
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+
+	connection := busConnection(broker.Addr())
+	client, err := servicebus.NewClient(servicebus.Connection{String: connection})
+	if err != nil {
+		return err
+	}
+	answers, err := client.NewSender(l.settings.OrdersTopic, nil)
+	if err != nil {
+		return err
+	}
 	l.world = simulation.World{
-		Bus: l.bus, Orders: l.settings.OrdersTopic, Commands: l.settings.CommandsTopic,
+		Client: client, Answers: answers, Commands: l.settings.CommandsTopic,
 		Pace: l.flags.pace, Late: 2 * l.settings.PaymentDeadline, Now: time.Now, Log: log,
 	}
-
-	opened := make(chan *store.Store, 1)
-	h := &handler{
-		settings: l.settings, log: log, opened: func(s *store.Store) { opened <- s },
-		sender: busSender{l.bus, l.settings.OrdersTopic, l.settings.CommandsTopic},
-	}
 	l.story = newNarrator(l.out, time.Now())
-	host := &funchost.Host{
-		App: app, Bus: l.bus, Port: inner.Addr().(*net.TCPAddr).Port, Now: time.Now, Log: log, StopGrace: stopTimeout,
-		OnInvocation: func(i funchost.Invocation) { l.story.heard(i.SessionID) },
+	worker, err := l.worker(connection, handlerLog)
+	if err != nil {
+		return err
 	}
-	server := &http.Server{Handler: host, ReadHeaderTimeout: 30 * time.Second}
+	host := &funchost.Host{
+		App: app, Bus: l.bus, Port: worker.port, Now: time.Now, Log: log, StopGrace: stopTimeout,
+		OnInvocation: func(i funchost.Invocation) { l.story.heard(i.SessionID) },
+		OnTimeout:    func(string) { worker.kill() },
+	}
+	worker.exited = host.HandlerExited
+	site := &http.Server{Handler: host, ReadHeaderTimeout: 30 * time.Second}
 
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	parts := newParts(cancel)
-	parts.run("the handler", func() error { return h.run(ctx, inner, l.path("orders.db")) })
-	parts.run("the host", func() error { return host.Run(ctx) })
-	parts.run("the services", func() error { return l.world.Run(ctx) })
-	parts.run("the front", func() error {
-		go func() { <-ctx.Done(); _ = server.Close() }()
-		if err := server.Serve(front); !errors.Is(err, http.ErrServerClosed) {
+	// The host ends first, then what it needs to end well: the handler, then
+	// the bus.
+	bus, endBus := context.WithCancel(context.WithoutCancel(ctx))
+	defer endBus()
+	process, endProcess := context.WithCancel(bus)
+	defer endProcess()
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	p := &parts{cancel: end}
+	var serving, working parts
+	serving.cancel, working.cancel = end, end
+	serving.run("the bus", func() error { return server.Serve(bus, broker) })
+	working.run("the handler", func() error { return worker.run(process) })
+	p.run("the host", func() error { return host.Run(ctx) })
+	p.run("the services", func() error {
+		l.world.Run(ctx)
+		return client.Close(context.WithoutCancel(ctx))
+	})
+	p.run("the site", func() error {
+		go func() { <-ctx.Done(); _ = site.Close() }()
+		if err := site.Serve(front); !errors.Is(err, http.ErrServerClosed) {
 			return err
 		}
 		return nil
 	})
-	parts.run("", func() error {
-		defer cancel()
-		select {
-		case db := <-opened:
-			if err := l.watch(ctx, db, front.Addr()); ctx.Err() == nil {
-				return err
-			}
-		case <-ctx.Done():
+	p.run("", func() error {
+		defer end()
+		err := l.watch(ctx, db, front.Addr(), broker.Addr())
+		if ctx.Err() == nil {
+			return err
 		}
 		if l.flags.exit { // nobody may take it for a run that ended well
 			return errors.New("-exit: stopped before every order was at rest")
 		}
 		return nil
 	})
-	return parts.wait()
+	err = p.wait()
+	endProcess()
+	err = errors.Join(err, working.wait())
+	endBus()
+	return errors.Join(err, serving.wait())
+}
+
+// worker is the handler, ready to be started.
+func (l *localSystem) worker(connection string, log io.Writer) (*child, error) {
+	executable, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find this program: %w", err)
+	}
+	root, err := filepath.Abs(l.flags.root)
+	if err != nil {
+		return nil, err
+	}
+	database, err := filepath.Abs(l.path("orders.db"))
+	if err != nil {
+		return nil, err
+	}
+	port, err := handlerPort()
+	if err != nil {
+		return nil, err
+	}
+	s := l.settings
+	s.Port, s.SQLConnection, s.ServiceBus = strconv.Itoa(port), database, connection
+	return &child{
+		executable: executable, root: root, settings: s.environment(), port: port, log: log,
+		pidFile: l.path("handler.pid"),
+	}, nil
+}
+
+// busConnection is the connection string of the bus of local mode. Any key will
+// do: it lets in whoever reaches this machine's loopback.
+func busConnection(address net.Addr) string {
+	return "Endpoint=sb://" + address.String() + ";SharedAccessKeyName=local;SharedAccessKey=bG9jYWw=;UseDevelopmentEmulator=true"
+}
+
+// logs opens the logs of the two processes.
+func (l *localSystem) logs() (host, handler *os.File, err error) {
+	open := func(name string) (*os.File, error) {
+		return os.OpenFile(l.path(name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	}
+	if host, err = open("host.log"); err != nil {
+		return nil, nil, fmt.Errorf("-dir: %w", err)
+	}
+	if handler, err = open("handler.log"); err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("-dir: %w", err), host.Close())
+	}
+	return host, handler, nil
+}
+
+func listen(ctx context.Context, port int) (net.Listener, error) {
+	return new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+}
+
+// handlerPort picks a port for the handler, as the host does.
+func handlerPort() (int, error) {
+	l, err := listen(context.Background(), 0)
+	if err != nil {
+		return 0, fmt.Errorf("find a free port: %w", err)
+	}
+	return l.Addr().(*net.TCPAddr).Port, l.Close()
 }
 
 // folder makes the folder of the databases and takes it for this process alone,
@@ -199,7 +304,7 @@ func (l *localSystem) folder(ctx context.Context) (release func() error, err err
 		return release, nil
 	}
 	for _, name := range []string{"orders.db", "bus.db"} {
-		for _, part := range []string{"", "-wal", "-shm", "-lock"} {
+		for _, part := range []string{"", "-wal", "-shm", "-lock", ".lock"} {
 			if err := os.Remove(l.path(name + part)); err != nil && !errors.Is(err, os.ErrNotExist) {
 				return nil, errors.Join(fmt.Errorf("-fresh: %w", err), release())
 			}
@@ -254,18 +359,27 @@ func (l *localSystem) topics() []localbus.Topic {
 	const window = 10 * time.Minute
 	orders := localbus.Topic{Name: l.settings.OrdersTopic, DuplicateDetection: window}
 	for _, f := range functions.Subscriptions() {
-		s := localbus.Subscription{Name: f.Name}
-		for _, t := range f.Types {
-			s.Subjects = append(s.Subjects, string(t))
-		}
-		orders.Subscriptions = append(orders.Subscriptions, s)
+		orders.Subscriptions = append(orders.Subscriptions, subscription(f.Name, f.Types))
+	}
+	var services []localbus.Subscription
+	for _, s := range simulation.Subscriptions() {
+		services = append(services, subscription(s.Name, s.Commands))
 	}
 	return []localbus.Topic{orders, {
-		Name: l.settings.CommandsTopic, DuplicateDetection: window, Subscriptions: simulation.Subscriptions(),
+		Name: l.settings.CommandsTopic, DuplicateDetection: window, Subscriptions: services,
 	}}
 }
 
-// parts are the parts of local mode: when one fails, all stop.
+// subscription takes the messages of some types.
+func subscription(name string, types []workflow.MessageType) localbus.Subscription {
+	s := localbus.Subscription{Name: name}
+	for _, t := range types {
+		s.Subjects = append(s.Subjects, string(t))
+	}
+	return s
+}
+
+// parts are parts of local mode: when one fails, all stop.
 type parts struct {
 	wg     sync.WaitGroup
 	cancel context.CancelFunc
@@ -273,19 +387,19 @@ type parts struct {
 	errs   []error
 }
 
-func newParts(cancel context.CancelFunc) *parts { return &parts{cancel: cancel} }
-
 func (p *parts) run(name string, part func() error) {
 	p.wg.Go(func() {
-		if err := part(); err != nil {
-			p.mu.Lock()
-			if name != "" {
-				err = fmt.Errorf("%s: %w", name, err)
-			}
-			p.errs = append(p.errs, err)
-			p.mu.Unlock()
-			p.cancel()
+		err := part()
+		if err == nil {
+			return
 		}
+		if name != "" {
+			err = fmt.Errorf("%s: %w", name, err)
+		}
+		p.mu.Lock()
+		p.errs = append(p.errs, err)
+		p.mu.Unlock()
+		p.cancel()
 	})
 }
 

@@ -7,7 +7,9 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -67,20 +69,73 @@ func (p *process) ends(t *testing.T) string {
 
 func TestKilledAtTwentyRandomMomentsARunEndsAsAnUndisturbedOne(t *testing.T) {
 	t.Parallel()
-	calm, killed := t.TempDir(), t.TempDir()
+	calm := t.TempDir()
 	undisturbed := sampleRun(t, calm)
-	for kills := range 20 {
-		p := sampleRun(t, killed)
-		select {
-		case <-time.After(100*time.Millisecond + rand.N(1200*time.Millisecond)):
-			p.kill()
-		case <-p.done:
-			require.Failf(t, "it ended before it was killed twenty times", "after %d kills; stdout: %s\nstderr: %s", kills, &p.stdout, &p.stderr)
+
+	t.Run("the host with its bus", func(t *testing.T) {
+		t.Parallel()
+		dir := t.TempDir()
+		for kills := range 20 {
+			p := sampleRun(t, dir)
+			select {
+			case <-time.After(100*time.Millisecond + rand.N(1200*time.Millisecond)):
+				p.kill()
+			case <-p.done:
+				require.Failf(t, "it ended before it was killed twenty times", "after %d kills; stdout: %s\nstderr: %s", kills, &p.stdout, &p.stderr)
+			}
+		}
+		sampleRun(t, dir).ends(t)
+		undisturbed.ends(t)
+		require.Equal(t, outcomeOf(t, calm), outcomeOf(t, dir))
+	})
+
+	t.Run("the handler", func(t *testing.T) {
+		t.Parallel()
+		dir := t.TempDir()
+		p := sampleRun(t, dir)
+		for range 20 {
+			select {
+			case <-time.After(100*time.Millisecond + rand.N(900*time.Millisecond)):
+				killHandler(dir)
+			case <-p.done:
+				require.Failf(t, "it ended before its handler was killed twenty times", "stdout: %s\nstderr: %s", &p.stdout, &p.stderr)
+			}
+		}
+		p.ends(t)
+		undisturbed.ends(t)
+		require.Equal(t, outcomeOf(t, calm), outcomeOf(t, dir))
+	})
+}
+
+// handlerPID is the process ID of a run's handler, 0 while there is none.
+func handlerPID(dir string) int {
+	text, err := os.ReadFile(filepath.Join(dir, "handler.pid"))
+	if err != nil {
+		return 0
+	}
+	pid, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+	return pid
+}
+
+// killHandler kills a run's handler, if there is one at the moment.
+func killHandler(dir string) {
+	if pid := handlerPID(dir); pid > 0 {
+		if p, err := os.FindProcess(pid); err == nil {
+			_ = p.Kill() // it may be gone
 		}
 	}
-	sampleRun(t, killed).ends(t)
-	undisturbed.ends(t)
-	require.Equal(t, outcomeOf(t, calm), outcomeOf(t, killed))
+}
+
+func TestTheHandlerEndsWithTheHostThatStartedIt(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	host := start(t, nil, "local", "-empty", "-dir", dir, "-port", "0")
+	require.Eventually(t, func() bool { return handlerPID(dir) > 0 }, 10*time.Second, 5*time.Millisecond)
+	handler, err := os.FindProcess(handlerPID(dir))
+	require.NoError(t, err)
+	require.NoError(t, handler.Signal(syscall.Signal(0)), "it runs")
+	host.kill()
+	require.Eventually(t, func() bool { return handler.Signal(syscall.Signal(0)) != nil }, 10*time.Second, 10*time.Millisecond)
 }
 
 func TestTheReadmesTranscriptIsWhatIsPrinted(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"os"
 	"sync"
 	"time"
 
@@ -25,8 +26,18 @@ import (
 // serve is the custom handler. It listens before it opens anything, because the
 // host waits for GET / and nothing else.
 func serve(ctx context.Context, args []string, environ map[string]string, stdout, stderr io.Writer) error {
-	if err := parse(flag.NewFlagSet("serve", flag.ContinueOnError), args, stderr); err != nil {
+	flags := flag.NewFlagSet("serve", flag.ContinueOnError)
+	stopWithStdin := flags.Bool("stop-with-stdin", false, "end when standard input does: for a parent that may be killed")
+	if err := parse(flags, args, stderr); err != nil {
 		return err
+	}
+	if *stopWithStdin {
+		var stop context.CancelFunc
+		ctx, stop = context.WithCancel(ctx)
+		go func() {
+			_, _ = io.Copy(io.Discard, os.Stdin) // its end is what counts
+			stop()
+		}()
 	}
 	s, err := readSettings(environ)
 	if err := errors.Join(err, s.checkServe()); err != nil {
@@ -64,8 +75,6 @@ type handler struct {
 	settings settings
 	sender   outbox.Sender
 	log      *slog.Logger
-	// opened is told of the store once it is open. Nil is allowed.
-	opened func(*store.Store)
 }
 
 // run serves on a listener until ctx ends, or until something fails that only a
@@ -114,9 +123,6 @@ func (h *handler) run(ctx context.Context, listener net.Listener, database strin
 			return
 		}
 		orders.is(opened)
-		if h.opened != nil {
-			h.opened(opened)
-		}
 		wake <- struct{}{} // what a former process left is sent now
 		dispatcher.Run(ctx, wake)
 	})

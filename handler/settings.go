@@ -74,6 +74,18 @@ func readSettings(environ map[string]string) (settings, error) {
 	return s, errors.Join(wrong...)
 }
 
+// environment is the settings as readSettings reads them.
+func (s *settings) environment() map[string]string {
+	environ := make(map[string]string)
+	value := reflect.ValueOf(*s)
+	for i, field := range reflect.VisibleFields(value.Type()) {
+		if text := fmt.Sprint(value.Field(i)); text != "" {
+			environ[field.Tag.Get("env")] = text
+		}
+	}
+	return environ
+}
+
 // checkedDuration is a setting that is a length of time, with its limits.
 type checkedDuration struct {
 	name        string

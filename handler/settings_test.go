@@ -157,6 +157,18 @@ func TestTheExampleHoldsTheDefaults(t *testing.T) {
 	require.NoError(t, s.checkServe())
 }
 
+func TestSettingsAreHandedOnAsTheyAreRead(t *testing.T) {
+	t.Parallel()
+	s, err := readSettings(map[string]string{
+		"FUNCTIONS_CUSTOMHANDLER_PORT": "54321", "SqlConnection": "a b.db", "ServiceBusConnection": nowhere,
+		"PaymentDeadline": "90s", "OutboxSchedule": "* * * * * *",
+	})
+	require.NoError(t, err)
+	again, err := readSettings(s.environment())
+	require.NoError(t, err)
+	require.Equal(t, s, again)
+}
+
 func TestTheReadmesTableOfSettingsIsTrue(t *testing.T) {
 	t.Parallel()
 	readme, err := os.ReadFile("../README.md")

@@ -15,8 +15,8 @@ import (
 
 // watch places the sample orders, tells what happens, plays the operator where
 // a sample needs one, and with -exit decides when all is said.
-func (l *localSystem) watch(ctx context.Context, db *store.Store, front net.Addr) error {
-	l.greet(front)
+func (l *localSystem) watch(ctx context.Context, db *store.Store, front, broker net.Addr) error {
+	l.greet(front, broker)
 	before, err := db.List(ctx)
 	if err != nil {
 		return err
@@ -76,8 +76,9 @@ func (l *localSystem) watch(ctx context.Context, db *store.Store, front net.Addr
 	}
 }
 
-func (l *localSystem) greet(front net.Addr) {
-	fmt.Fprintf(l.out, "Orderflow runs on embedded parts. Databases and log: %s\n", l.flags.dir)
+func (l *localSystem) greet(front, broker net.Addr) {
+	fmt.Fprintf(l.out, "Orderflow runs on embedded parts. Databases and logs: %s\n", l.flags.dir)
+	fmt.Fprintf(l.out, "Service Bus clients: %s\n", busConnection(broker))
 	look := simulation.Samples()[0]
 	if l.flags.empty {
 		look = simulation.Sample{OrderID: "order-42", SKU: "A/1", Customer: "ada"}
@@ -190,6 +191,13 @@ func (l *localSystem) verdict(ctx context.Context, db *store.Store) error {
 		}
 		fmt.Fprintf(l.out, "%s %-22s %-17s %s\n", mark, s.OrderID, status[s.OrderID], s.Story)
 	}
+	dead, err := l.deadLetters(ctx)
+	if err != nil {
+		return err
+	}
+	if dead > 0 {
+		wrong = append(wrong, fmt.Sprintf("the bus holds %d dead letters", dead))
+	}
 	if len(wrong) > 0 {
 		return errors.New("wrong endings: " + strings.Join(wrong, "; "))
 	}
@@ -197,9 +205,22 @@ func (l *localSystem) verdict(ctx context.Context, db *store.Store) error {
 	return nil
 }
 
-func or(s, otherwise workflow.Status) workflow.Status {
-	if s == "" {
+// deadLetters counts the messages that the bus gave up.
+func (l *localSystem) deadLetters(ctx context.Context) (n int, err error) {
+	topics, err := l.bus.Counts(ctx)
+	for _, topic := range topics {
+		for _, s := range topic.Subscriptions {
+			n += s.Dead
+		}
+	}
+	return n, err
+}
+
+// or is a value, or another where it is zero.
+func or[T comparable](value, otherwise T) T {
+	var zero T
+	if value == zero {
 		return otherwise
 	}
-	return s
+	return value
 }

@@ -144,6 +144,14 @@ func (h *Host) Run(ctx context.Context) error {
 	return nil
 }
 
+// HandlerExited tells the host that the handler's process has ended, which the
+// real host sees by itself: invocations in flight fail, and later ones are held
+// until GET / is answered again. Whoever calls it starts the handler again.
+func (h *Host) HandlerExited() {
+	h.setup()
+	h.worker.exited()
+}
+
 // drain waits for what is running, and cuts it off after the grace.
 func (h *Host) drain(busy *sync.WaitGroup, cut context.CancelCauseFunc) {
 	done := make(chan struct{})

@@ -174,21 +174,34 @@ func (w *worker) run(ctx context.Context, function string, invocation func(conte
 	return err
 }
 
-// kill ends a life once, and with it every invocation in it.
+// kill ends a life, and with it every invocation in it.
 func (w *worker) kill(old *life, function string) {
-	w.mu.Lock()
-	first := w.life == old
-	if first {
-		w.life = newLife()
-	}
-	w.mu.Unlock()
-	if !first {
+	if !w.replace(old) {
 		return
 	}
 	if w.onTimeout != nil {
 		w.onTimeout(function)
 	}
 	close(old.over)
+}
+
+// exited ends the present life without a kill: it has ended by itself.
+func (w *worker) exited() {
+	if old := w.present(); w.replace(old) {
+		close(old.over)
+	}
+}
+
+// replace begins a new life after an old one. It reports false when somebody
+// else did.
+func (w *worker) replace(old *life) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.life != old {
+		return false
+	}
+	w.life = newLife()
+	return true
 }
 
 // post is one invocation on the wire. Redirects are followed as .NET does:

@@ -3,6 +3,8 @@ package simulation
 import (
 	"maps"
 	"strings"
+
+	"orderflow/workflow"
 )
 
 // What an order asks for by its goods and its customer. Anything else goes
@@ -23,12 +25,12 @@ const (
 
 // command is what a service is asked to do.
 type command struct {
-	ID            string `json:"-"`
-	Type          string `json:"-"`
-	OrderID       string `json:"orderId"`
-	CustomerID    string `json:"customerId"`
-	ReservationID string `json:"reservationId"`
-	PaymentID     string `json:"paymentId"`
+	ID            string               `json:"-"`
+	Type          workflow.MessageType `json:"-"`
+	OrderID       string               `json:"orderId"`
+	CustomerID    string               `json:"customerId"`
+	ReservationID string               `json:"reservationId"`
+	PaymentID     string               `json:"paymentId"`
 	Lines         []struct {
 		SKU string `json:"sku"`
 	} `json:"lines"`
@@ -37,7 +39,7 @@ type command struct {
 // answer is one message back to the order.
 type answer struct {
 	id      string
-	subject string
+	subject workflow.MessageType
 	fields  map[string]any
 	late    bool
 }
@@ -51,8 +53,8 @@ func (a answer) body(orderID string) map[string]any {
 // answers is what the world says to a command. Message IDs come from the
 // command's, references from the order's, so they are the same each time.
 func answers(c command) []answer {
-	say := func(subject string, fields map[string]any) answer {
-		return answer{id: subject + ":" + c.ID, subject: subject, fields: fields}
+	say := func(subject workflow.MessageType, fields map[string]any) answer {
+		return answer{id: string(subject) + ":" + c.ID, subject: subject, fields: fields}
 	}
 	late := func(a answer) []answer {
 		a.late = true
@@ -61,21 +63,21 @@ func answers(c command) []answer {
 	reason := func(text string) map[string]any { return map[string]any{"reason": text} }
 
 	switch c.Type {
-	case "ReserveInventory":
-		reserved := say("InventoryReserved", map[string]any{"reservationId": "reservation-" + c.OrderID})
+	case workflow.ReserveInventory:
+		reserved := say(workflow.InventoryReserved, map[string]any{"reservationId": "reservation-" + c.OrderID})
 		switch {
 		case c.has(OutOfStock):
-			return []answer{say("InventoryRejected", reason("out of stock"))}
+			return []answer{say(workflow.InventoryRejected, reason("out of stock"))}
 		case c.has(SlowStock):
 			return late(reserved)
 		}
 		return []answer{reserved}
 
-	case "CapturePayment":
-		captured := say("PaymentCaptured", map[string]any{"paymentId": payment(c)})
+	case workflow.CapturePayment:
+		captured := say(workflow.PaymentCaptured, map[string]any{"paymentId": payment(c)})
 		switch c.CustomerID {
 		case Declined:
-			return []answer{say("PaymentFailed", reason("card declined"))}
+			return []answer{say(workflow.PaymentFailed, reason("card declined"))}
 		case SilentBank:
 			return nil
 		case SlowBank:
@@ -85,29 +87,29 @@ func answers(c command) []answer {
 			again.id += ":again"
 			return []answer{captured, again}
 		case ChangesMind:
-			return []answer{say("CancellationRequested", reason("found it cheaper elsewhere"))}
+			return []answer{say(workflow.CancellationRequested, reason("found it cheaper elsewhere"))}
 		}
 		return []answer{captured}
 
-	case "ShipOrder":
+	case workflow.ShipOrder:
 		switch {
 		case c.has(Unshippable):
-			return []answer{say("ShipmentFailed", reason("too heavy for every carrier"))}
+			return []answer{say(workflow.ShipmentFailed, reason("too heavy for every carrier"))}
 		case c.has(LostParcel):
 			return nil
 		}
-		return []answer{say("ShipmentConfirmed", map[string]any{"shipmentId": "shipment-" + c.OrderID})}
+		return []answer{say(workflow.ShipmentConfirmed, map[string]any{"shipmentId": "shipment-" + c.OrderID})}
 
-	case "RefundPayment":
+	case workflow.RefundPayment:
 		if strings.HasSuffix(c.PaymentID, stubborn) && strings.HasSuffix(c.ID, ":1") {
-			return []answer{say("PaymentRefundFailed", map[string]any{
+			return []answer{say(workflow.PaymentRefundFailed, map[string]any{
 				"paymentId": c.PaymentID, "commandId": c.ID, "reason": "the bank is closed",
 			})}
 		}
-		return []answer{say("PaymentRefunded", map[string]any{"paymentId": c.PaymentID, "refundId": "refund-" + c.OrderID})}
+		return []answer{say(workflow.PaymentRefunded, map[string]any{"paymentId": c.PaymentID, "refundId": "refund-" + c.OrderID})}
 
-	case "ReleaseInventory":
-		return []answer{say("InventoryReleased", map[string]any{"reservationId": c.ReservationID})}
+	case workflow.ReleaseInventory:
+		return []answer{say(workflow.InventoryReleased, map[string]any{"reservationId": c.ReservationID})}
 	}
 	return nil // CancelOrder: whoever placed the order is told, and says nothing
 }

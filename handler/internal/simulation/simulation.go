@@ -3,6 +3,9 @@
 // answer is chosen by the order itself, so that every ending can be seen, and
 // is the same each time: a command that comes twice gets the same answers with
 // the same message IDs.
+//
+// They are ordinary Service Bus clients and know nothing of the bus behind the
+// connection.
 package simulation
 
 import (
@@ -14,26 +17,32 @@ import (
 	"sync"
 	"time"
 
-	"orderflow/handler/internal/localbus"
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+
 	"orderflow/workflow"
 )
 
-// Subscriptions are the queues of the other services behind the commands topic,
-// and the commands that each takes.
-func Subscriptions() []localbus.Subscription {
-	return []localbus.Subscription{
-		{Name: "inventory", Subjects: []string{"ReserveInventory", "ReleaseInventory"}},
-		{Name: "payment", Subjects: []string{"CapturePayment", "RefundPayment"}},
-		{Name: "shipping", Subjects: []string{"ShipOrder"}},
-		{Name: "order-updates", Subjects: []string{"CancelOrder"}},
+// Subscription is the queue of one of the services behind the commands topic.
+type Subscription struct {
+	Name     string
+	Commands []workflow.MessageType // what it takes
+}
+
+// Subscriptions lists the services' queues.
+func Subscriptions() []Subscription {
+	return []Subscription{
+		{"inventory", []workflow.MessageType{workflow.ReserveInventory, workflow.ReleaseInventory}},
+		{"payment", []workflow.MessageType{workflow.CapturePayment, workflow.RefundPayment}},
+		{"shipping", []workflow.MessageType{workflow.ShipOrder}},
+		{"order-updates", []workflow.MessageType{workflow.CancelOrder}},
 	}
 }
 
 // World is the rest of the world.
 type World struct {
-	Bus      *localbus.Bus
-	Orders   string // the topic that orders listen to
-	Commands string // the topic that the services listen to
+	Client   *azservicebus.Client
+	Answers  *azservicebus.Sender // to the topic that orders listen to
+	Commands string               // the topic that the services listen to
 	// Pace is how long a service takes for an answer.
 	Pace time.Duration
 	// Late is how long the late ones take: longer than the order's deadline.
@@ -42,11 +51,16 @@ type World struct {
 	Log  *slog.Logger
 }
 
-// sessions is how many orders a service works on at once.
-const sessions = 8
+// How a service works.
+const (
+	sessions = 4                      // orders it works on at once
+	idle     = 100 * time.Millisecond // how long it waits for an order's next command
+	rest     = 200 * time.Millisecond // how long it waits when the bus does not answer
+	settling = 10 * time.Second       // how long one exchange with the bus may take
+)
 
 // Run answers commands until ctx ends.
-func (w World) Run(ctx context.Context) error {
+func (w World) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	for _, s := range Subscriptions() {
 		for range sessions {
@@ -54,57 +68,72 @@ func (w World) Run(ctx context.Context) error {
 		}
 	}
 	wg.Wait()
-	return nil
 }
 
 // serve works on one order's commands after another's.
 func (w World) serve(ctx context.Context, subscription string) {
 	for ctx.Err() == nil {
-		session, err := w.Bus.AcceptNextSession(ctx, w.Commands, subscription)
-		if err != nil {
-			if ctx.Err() == nil && !errors.Is(err, localbus.ErrClosed) {
-				w.Log.Error("a simulated service stopped", "service", subscription, "error", err.Error())
-			}
-			return
+		err := w.session(ctx, subscription)
+		if err == nil || ctx.Err() != nil {
+			continue
 		}
-		if err := w.work(ctx, session); err != nil && ctx.Err() == nil && !errors.Is(err, localbus.ErrClosed) {
-			w.Log.Warn("a simulated service failed", "service", subscription, "error", err.Error())
+		w.Log.Warn("a simulated service failed", "service", subscription, "error", err.Error())
+		select {
+		case <-time.After(rest):
+		case <-ctx.Done():
 		}
-		_ = session.Close() // its lock ends in any case
 	}
 }
 
-// idle is how long a service waits for an order's next command.
-const idle = 100 * time.Millisecond
-
-func (w World) work(ctx context.Context, session *localbus.Session) error {
+// session works on the commands of one order.
+func (w World) session(ctx context.Context, subscription string) error {
+	session, err := w.Client.AcceptNextSessionForSubscription(ctx, w.Commands, subscription, nil)
+	var failed *azservicebus.Error
+	if errors.As(err, &failed) && failed.Code == azservicebus.CodeTimeout {
+		return nil // nobody asks for anything
+	}
+	if err != nil {
+		return fmt.Errorf("accept an order: %w", err)
+	}
+	defer func() {
+		bye, cancel := context.WithTimeout(context.WithoutCancel(ctx), settling)
+		defer cancel()
+		_ = session.Close(bye) // its lock ends in any case
+	}()
 	for {
 		receive, cancel := context.WithTimeout(ctx, idle)
-		m, err := session.Receive(receive)
+		messages, err := session.ReceiveMessages(receive, 1, nil) // one, for the order's sake
 		cancel()
 		if errors.Is(err, context.DeadlineExceeded) {
 			return nil
 		}
 		if err != nil {
-			return err
+			return fmt.Errorf("receive a command: %w", err)
 		}
-		if err := w.answer(ctx, m); err != nil {
-			return errors.Join(err, session.Abandon(ctx, m))
-		}
-		if err := session.Complete(ctx, m); err != nil {
-			return err
+		for _, m := range messages {
+			if err := w.answer(ctx, m); err != nil {
+				return err // the bus delivers it again when the session is closed
+			}
+			if err := session.CompleteMessage(ctx, m, nil); err != nil {
+				return fmt.Errorf("complete a command: %w", err)
+			}
 		}
 	}
 }
 
 // answer sends what a service has to say about a command. Answers are scheduled
 // at the bus, so that they come although this process may be gone by then.
-func (w World) answer(ctx context.Context, m *localbus.Message) error {
+func (w World) answer(ctx context.Context, m *azservicebus.ReceivedMessage) error {
+	ctx, cancel := context.WithTimeout(ctx, settling)
+	defer cancel()
 	var c command
 	if err := json.Unmarshal(m.Body, &c); err != nil {
 		return fmt.Errorf("read command %s: %w", m.MessageID, err)
 	}
-	c.ID, c.Type = m.MessageID, m.Subject
+	c.ID = m.MessageID
+	if m.Subject != nil {
+		c.Type = workflow.MessageType(*m.Subject)
+	}
 	for _, a := range answers(c) {
 		body, err := json.Marshal(a.body(c.OrderID))
 		if err != nil {
@@ -116,15 +145,13 @@ func (w World) answer(ctx context.Context, m *localbus.Message) error {
 		}
 		properties := map[string]any{workflow.PropertyParent: m.MessageID, workflow.PropertySchema: "1"}
 		for _, name := range []string{workflow.PropertyOrigin, workflow.PropertyTrace, workflow.PropertyTraceLegacy} {
-			if value, ok := m.Properties[name]; ok {
+			if value, ok := m.ApplicationProperties[name]; ok {
 				properties[name] = value
 			}
 		}
-		_, err = w.Bus.Send(ctx, w.Orders, localbus.Message{
-			MessageID: a.id, SessionID: m.SessionID, CorrelationID: m.CorrelationID, Subject: a.subject,
-			ContentType: workflow.ContentType, Properties: properties, Body: body, ScheduledAt: w.Now().Add(after),
-		})
-		if err != nil {
+		reply := message(a.id, c.OrderID, a.subject, body, properties)
+		reply.CorrelationID = m.CorrelationID
+		if _, err := w.Answers.ScheduleMessages(ctx, []*azservicebus.Message{reply}, w.Now().Add(after), nil); err != nil {
 			return fmt.Errorf("answer command %s: %w", m.MessageID, err)
 		}
 	}
@@ -133,14 +160,23 @@ func (w World) answer(ctx context.Context, m *localbus.Message) error {
 
 // Place sends an order as a shop would. Sent twice it is one message.
 func (w World) Place(ctx context.Context, s Sample) error {
+	ctx, cancel := context.WithTimeout(ctx, settling)
+	defer cancel()
 	id := "shop:order-placed:" + s.OrderID
-	_, err := w.Bus.Send(ctx, w.Orders, localbus.Message{
-		MessageID: id, SessionID: s.OrderID, CorrelationID: id, Subject: "OrderPlaced", ContentType: workflow.ContentType,
-		Properties: map[string]any{workflow.PropertyParent: "self", workflow.PropertyOrigin: "self", workflow.PropertySchema: "1"},
-		Body:       s.Body(),
+	placed := message(id, s.OrderID, workflow.OrderPlaced, s.Body(), map[string]any{
+		workflow.PropertyParent: "self", workflow.PropertyOrigin: "self", workflow.PropertySchema: "1",
 	})
-	if err != nil {
+	placed.CorrelationID = &id
+	if err := w.Answers.SendMessage(ctx, placed, nil); err != nil {
 		return fmt.Errorf("place %s: %w", s.OrderID, err)
 	}
 	return nil
+}
+
+func message(id, orderID string, subject workflow.MessageType, body []byte, properties map[string]any) *azservicebus.Message {
+	contentType, text := workflow.ContentType, string(subject)
+	return &azservicebus.Message{
+		MessageID: &id, SessionID: &orderID, Subject: &text, ContentType: &contentType,
+		Body: body, ApplicationProperties: properties,
+	}
 }

@@ -17,7 +17,7 @@ func ask(t *testing.T, typ, id string, body map[string]any) command {
 	require.NoError(t, err)
 	var c command
 	require.NoError(t, json.Unmarshal(text, &c))
-	c.ID, c.Type = id, typ
+	c.ID, c.Type = id, workflow.MessageType(typ)
 	return c
 }
 
@@ -54,7 +54,7 @@ func TestEachServiceAnswersAsTheOrderAsks(t *testing.T) {
 			asked := ask(t, c.command, "o:step:1", c.body)
 			var says []string
 			for _, a := range answers(asked) {
-				said := a.subject
+				said := string(a.subject)
 				if a.late {
 					said += " late"
 				}
@@ -77,7 +77,7 @@ func TestEveryAnswerIsAMessageThatAnOrderUnderstands(t *testing.T) {
 				})) {
 					body, err := json.Marshal(a.body("o"))
 					require.NoError(t, err)
-					_, err = workflow.Envelope{ID: a.id, Type: workflow.MessageType(a.subject), OrderID: "o", Body: body}.Decode()
+					_, err = workflow.Envelope{ID: a.id, Type: a.subject, OrderID: "o", Body: body}.Decode()
 					require.NoError(t, err, "%s to %s", a.subject, typ)
 				}
 			}
@@ -89,5 +89,5 @@ func TestTheSecondRefundOfAStubbornBankSucceeds(t *testing.T) {
 	t.Parallel()
 	again := answers(ask(t, "RefundPayment", "o:refund-payment:2", map[string]any{"orderId": "o", "paymentId": "payment-o" + stubborn}))
 	require.Len(t, again, 1)
-	require.Equal(t, "PaymentRefunded", again[0].subject)
+	require.Equal(t, workflow.PaymentRefunded, again[0].subject)
 }
