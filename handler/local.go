@@ -174,7 +174,7 @@ func (l *localSystem) run(ctx context.Context) (err error) {
 	}
 	l.world = simulation.World{
 		Client: client, Answers: answers, Commands: l.settings.CommandsTopic,
-		Pace: l.flags.pace, Late: 2 * l.settings.PaymentDeadline, Now: time.Now, Log: log,
+		Pace: l.flags.pace, Late: late(l.settings), Now: time.Now, Log: log,
 	}
 	l.story = newNarrator(l.out, time.Now())
 	worker, err := l.worker(connection, handlerLog)
@@ -230,6 +230,12 @@ func (l *localSystem) run(ctx context.Context) (err error) {
 	err = errors.Join(err, working.wait())
 	endBus()
 	return errors.Join(err, serving.wait())
+}
+
+// late is how long a late answer takes: well after the deadline has passed.
+func late(s settings) time.Duration {
+	longest := max(s.InventoryDeadline, s.PaymentDeadline)
+	return longest + max(longest/2, 4*time.Second)
 }
 
 // worker is the handler, ready to be started.

@@ -52,7 +52,7 @@ func outcomeOf(t *testing.T, dir string) outcome {
 
 // patient is a deadline well above a restart and the lease of what a killed
 // process had claimed, so that no kill makes an answer late.
-const patient = "8s"
+const patient = "15s"
 
 // sampleRun begins a run of the sample orders that ends by itself.
 func sampleRun(t *testing.T, dir string) *process {
@@ -77,6 +77,7 @@ func TestKilledAtTwentyRandomMomentsARunEndsAsAnUndisturbedOne(t *testing.T) {
 		dir := t.TempDir()
 		for kills := range 20 {
 			p := sampleRun(t, dir)
+			require.Eventually(t, func() bool { return strings.Contains(p.stdout.String(), "/api/orders") }, 20*time.Second, 5*time.Millisecond)
 			select {
 			case <-time.After(100*time.Millisecond + rand.N(1200*time.Millisecond)):
 				p.kill()
