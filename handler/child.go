@@ -45,7 +45,7 @@ func (c *child) run(ctx context.Context) error {
 		began := time.Now()
 		err := c.once(ctx)
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // it was ended, and says so
 		}
 		c.exited()
 		var exit *exec.ExitError

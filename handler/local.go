@@ -36,6 +36,7 @@ type localFlags struct {
 	busPort  int
 	deadline time.Duration
 	pace     time.Duration
+	without  []string
 	empty    bool
 	exit     bool
 	fresh    bool
@@ -50,6 +51,10 @@ func (f *localFlags) parse(args []string, stderr io.Writer) error {
 	flags.IntVar(&f.busPort, "bus-port", 0, "where Service Bus clients reach the bus, over AMQP; 0 picks a free port")
 	flags.DurationVar(&f.deadline, "deadline", 6*time.Second, "every deadline of an order, unless its setting (PaymentDeadline …) is set")
 	flags.DurationVar(&f.pace, "pace", 300*time.Millisecond, "how long the simulated services take for an answer")
+	flags.Func("without", "`services` that are not simulated, such as inventory,payment: your own take their commands", func(list string) (err error) {
+		f.without, err = simulation.ServiceNames(list)
+		return err
+	})
 	flags.BoolVar(&f.empty, "empty", false, "place no sample orders")
 	flags.BoolVar(&f.exit, "exit", false, "stop when every order is at rest; the exit code is 1 if an ending is wrong")
 	flags.BoolVar(&f.fresh, "fresh", false, "forget the orders of earlier runs first")
@@ -173,11 +178,11 @@ func (l *localSystem) run(ctx context.Context) (err error) {
 		return err
 	}
 	l.world = simulation.World{
-		Client: client, Answers: answers, Commands: l.settings.CommandsTopic,
+		Client: client, Answers: answers, Commands: l.settings.CommandsTopic, Without: l.flags.without,
 		Pace: l.flags.pace, Late: late(l.settings), Now: time.Now, Log: log,
 	}
 	l.story = newNarrator(l.out, time.Now())
-	worker, err := l.worker(connection, handlerLog)
+	worker, err := l.worker(ctx, connection, handlerLog)
 	if err != nil {
 		return err
 	}
@@ -239,7 +244,7 @@ func late(s settings) time.Duration {
 }
 
 // worker is the handler, ready to be started.
-func (l *localSystem) worker(connection string, log io.Writer) (*child, error) {
+func (l *localSystem) worker(ctx context.Context, connection string, log io.Writer) (*child, error) {
 	executable, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
@@ -252,7 +257,7 @@ func (l *localSystem) worker(connection string, log io.Writer) (*child, error) {
 	if err != nil {
 		return nil, err
 	}
-	port, err := handlerPort()
+	port, err := handlerPort(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -289,8 +294,8 @@ func listen(ctx context.Context, port int) (net.Listener, error) {
 }
 
 // handlerPort picks a port for the handler, as the host does.
-func handlerPort() (int, error) {
-	l, err := listen(context.Background(), 0)
+func handlerPort(ctx context.Context) (int, error) {
+	l, err := listen(ctx, 0)
 	if err != nil {
 		return 0, fmt.Errorf("find a free port: %w", err)
 	}

@@ -98,6 +98,7 @@ func TestABadFlagOfLocalModeIsNamed(t *testing.T) {
 		{[]string{"local", "-deadline", "1ms"}, exitUsage, "-deadline"},
 		{[]string{"local", "-dir", "/dev/null/x"}, exitFailed, "-dir"},
 		{[]string{"local", "-port", "0", "-root", "/"}, exitFailed, "-root"},
+		{[]string{"local", "-without", "inventory,warehouse"}, exitUsage, `-without: there is no service "warehouse"; there are inventory, payment, shipping, order-updates`},
 		{[]string{"local", "surplus"}, exitUsage, "surplus"},
 		{[]string{"lokal"}, exitUsage, "lokal"},
 		{[]string{"serve", "surplus"}, exitUsage, "surplus"},

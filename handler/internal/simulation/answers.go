@@ -54,7 +54,7 @@ func (a answer) body(orderID string) map[string]any {
 // command's, references from the order's, so they are the same each time.
 func answers(c command) []answer {
 	say := func(subject workflow.MessageType, fields map[string]any) answer {
-		return answer{id: string(subject) + ":" + c.ID, subject: subject, fields: fields}
+		return answer{id: c.ID + ":answer", subject: subject, fields: fields}
 	}
 	late := func(a answer) []answer {
 		a.late = true
@@ -84,7 +84,7 @@ func answers(c command) []answer {
 			return late(captured)
 		case StutteringBank:
 			again := captured
-			again.id += ":again"
+			again.id = c.ID + ":again"
 			return []answer{captured, again}
 		case ChangesMind:
 			return []answer{say(workflow.CancellationRequested, reason("found it cheaper elsewhere"))}
@@ -110,8 +110,10 @@ func answers(c command) []answer {
 
 	case workflow.ReleaseInventory:
 		return []answer{say(workflow.InventoryReleased, map[string]any{"reservationId": c.ReservationID})}
+
+	default: // CancelOrder: whoever placed the order is told, and says nothing
+		return nil
 	}
-	return nil // CancelOrder: whoever placed the order is told, and says nothing
 }
 
 // stubborn marks a payment whose first refund fails: a refund no longer says

@@ -14,6 +14,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -38,11 +40,35 @@ func Subscriptions() []Subscription {
 	}
 }
 
+// ServiceNames reads names of services with commas between them, such as
+// "inventory,payment". A service is named as its subscription.
+func ServiceNames(list string) ([]string, error) {
+	if list == "" {
+		return nil, nil
+	}
+	var all []string
+	for _, s := range Subscriptions() {
+		all = append(all, s.Name)
+	}
+	var names []string
+	for name := range strings.SplitSeq(list, ",") {
+		name = strings.TrimSpace(name)
+		if !slices.Contains(all, name) {
+			return nil, fmt.Errorf("there is no service %q; there are %s", name, strings.Join(all, ", "))
+		}
+		names = append(names, name)
+	}
+	return names, nil
+}
+
 // World is the rest of the world.
 type World struct {
 	Client   *azservicebus.Client
 	Answers  *azservicebus.Sender // to the topic that orders listen to
 	Commands string               // the topic that the services listen to
+	// Without names the services that are left out: someone else takes their
+	// commands.
+	Without []string
 	// Pace is how long a service takes for an answer.
 	Pace time.Duration
 	// Late is how long the late ones take: longer than the order's deadline.
@@ -62,12 +88,18 @@ const (
 // Run answers commands until ctx ends.
 func (w World) Run(ctx context.Context) {
 	var wg sync.WaitGroup
-	for _, s := range Subscriptions() {
+	for _, s := range w.services() {
 		for range sessions {
 			wg.Go(func() { w.serve(ctx, s.Name) })
 		}
 	}
+	<-ctx.Done() // also when every service is left out
 	wg.Wait()
+}
+
+// services are those that are played.
+func (w World) services() []Subscription {
+	return slices.DeleteFunc(Subscriptions(), func(s Subscription) bool { return slices.Contains(w.Without, s.Name) })
 }
 
 // serve works on one order's commands after another's.

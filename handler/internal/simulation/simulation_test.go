@@ -1,9 +1,11 @@
 package simulation
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
@@ -85,9 +87,70 @@ func TestEveryAnswerIsAMessageThatAnOrderUnderstands(t *testing.T) {
 	}
 }
 
+func TestAnAnswersIDFitsForTheLongestOrderID(t *testing.T) {
+	t.Parallel()
+	order := strings.Repeat("o", workflow.MaxOrderIDLength)
+	asked := ask(t, "CapturePayment", workflow.CommandID(order, workflow.ReleaseInventory, 999), map[string]any{"orderId": order, "customerId": StutteringBank})
+	for _, a := range answers(asked) {
+		require.Empty(t, workflow.IDFault(a.id))
+	}
+}
+
 func TestTheSecondRefundOfAStubbornBankSucceeds(t *testing.T) {
 	t.Parallel()
 	again := answers(ask(t, "RefundPayment", "o:refund-payment:2", map[string]any{"orderId": "o", "paymentId": "payment-o" + stubborn}))
 	require.Len(t, again, 1)
 	require.Equal(t, workflow.PaymentRefunded, again[0].subject)
+}
+
+func TestAServiceThatIsLeftOutTakesNoCommands(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ without, plays string }{
+		{"", "inventory, payment, shipping, order-updates"},
+		{"inventory", "payment, shipping, order-updates"},
+		{"inventory,payment", "shipping, order-updates"},
+		{"order-updates, shipping", "inventory, payment"},
+		{"inventory,payment,shipping,order-updates", ""},
+	} {
+		t.Run("without "+c.without, func(t *testing.T) {
+			t.Parallel()
+			without, err := ServiceNames(c.without)
+			require.NoError(t, err)
+			var plays []string
+			for _, s := range (World{Without: without}).services() {
+				plays = append(plays, s.Name)
+			}
+			require.Equal(t, c.plays, strings.Join(plays, ", "))
+		})
+	}
+}
+
+func TestAServiceThatDoesNotExistCannotBeLeftOut(t *testing.T) {
+	t.Parallel()
+	for list, unknown := range map[string]string{"warehouse": `"warehouse"`, "inventory,Payment": `"Payment"`, "inventory,": `""`} {
+		_, err := ServiceNames(list)
+		require.EqualError(t, err, "there is no service "+unknown+"; there are inventory, payment, shipping, order-updates")
+	}
+}
+
+func TestAWorldWithoutServicesGoesOnUntilItIsStopped(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		without, err := ServiceNames("inventory,payment,shipping,order-updates")
+		require.NoError(t, err)
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			World{Without: without}.Run(ctx)
+			close(ended)
+		}()
+		synctest.Wait()
+		select {
+		case <-ended:
+			require.Fail(t, "it ended by itself")
+		default:
+		}
+		stop()
+		<-ended
+	})
 }
