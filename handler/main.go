@@ -20,6 +20,9 @@ const usage = `Orderflow, a durable process manager for order fulfilment.
                      it reads its settings from the environment
   handler local      everything on embedded parts, with sample orders;
                      "handler local -h" lists its flags
+  handler migrate up|status
+                     bring the database's schema up to date, or list its steps;
+                     needed for SQL Server alone, and for nothing else there
 `
 
 // Exit codes. Zero is never given for a failure: the host would not start the
@@ -48,6 +51,8 @@ func run(ctx context.Context, args []string, environ map[string]string, stdout, 
 		err = serve(ctx, args, environ, stdout, stderr)
 	case "local":
 		err = local(ctx, args, environ, stdout, stderr)
+	case "migrate":
+		err = migrate(ctx, args, environ, stdout, stderr)
 	case "help", "-h", "-help", "--help":
 		fmt.Fprint(stdout, usage)
 		return 0

@@ -82,7 +82,7 @@ type handler struct {
 func (h *handler) run(ctx context.Context, listener net.Listener, database string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	failed := make(chan error, 2) // each of the two goroutines fails once at most
+	failed := make(chan error, 3) // each goroutine fails once at most
 
 	wake := make(chan struct{}, 1)
 	orders := &lateStore{ready: make(chan struct{})}
@@ -109,20 +109,24 @@ func (h *handler) run(ctx context.Context, listener net.Listener, database strin
 		}
 	})
 	wg.Go(func() {
-		opened, err := store.Open(ctx, database, store.Options{
-			Now: time.Now, Deadlines: h.settings.deadlines(), SendAhead: h.settings.TimeoutSendAhead,
-			Wake: func() {
-				select {
-				case wake <- struct{}{}:
-				default: // it is awake
-				}
-			},
-		})
+		options := h.settings.storeOptions()
+		options.Wake = func() {
+			select {
+			case wake <- struct{}{}:
+			default: // it is awake
+			}
+		}
+		opened, err := store.Open(ctx, database, options)
 		if err != nil {
 			failed <- fmt.Errorf("SqlConnection: %w", err)
 			return
 		}
 		orders.is(opened)
+		wg.Go(func() {
+			if err := h.lookAt(ctx, opened); err != nil {
+				failed <- fmt.Errorf("SqlConnection: %w", err)
+			}
+		})
 		wake <- struct{}{} // what a former process left is sent now
 		dispatcher.Run(ctx, wake)
 	})
@@ -140,6 +144,37 @@ func (h *handler) run(ctx context.Context, listener net.Listener, database strin
 	}
 	wg.Wait()
 	return errors.Join(err, orders.close())
+}
+
+// The pauses between two looks at a database that cannot be reached.
+const (
+	lookFirst = time.Second
+	lookMost  = 30 * time.Second
+)
+
+// lookAt waits until the database was reached once. The error is about what no
+// waiting mends: that it has to be migrated first. Meanwhile messages find out
+// for themselves, and stay with the broker.
+func (h *handler) lookAt(ctx context.Context, opened interface{ Ready(context.Context) error }) error {
+	for pause := lookFirst; ; pause = min(2*pause, lookMost) {
+		err := opened.Ready(ctx)
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return nil //nolint:nilerr // nobody wants to know any more
+		case errors.Is(err, store.ErrSchema) || !errors.Is(err, workflow.ErrTransient):
+			return err
+		}
+		h.log.LogAttrs(ctx, slog.LevelWarn, "the database cannot be reached yet", slog.String("error", err.Error()))
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		}
+	}
 }
 
 // lateStore is a store that is still being opened: whoever needs it waits for

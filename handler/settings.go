@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"net/url"
 	"reflect"
 	"strconv"
 	"strings"
@@ -13,13 +12,17 @@ import (
 
 	"orderflow/handler/internal/servicebus"
 	"orderflow/workflow"
+	"orderflow/workflow/store"
 )
 
 // settings are the app settings that the handler reads, once, at start.
 type settings struct {
 	Port string `env:"FUNCTIONS_CUSTOMHANDLER_PORT" envDefault:"8080"`
 
-	SQLConnection string `env:"SqlConnection"`
+	SQLConnection         string        `env:"SqlConnection"`
+	SQLMaxConnections     int           `env:"SqlMaxConnections" envDefault:"30"`
+	SQLConnectionLifetime time.Duration `env:"SqlConnectionLifetime" envDefault:"15m"`
+	SQLTimeout            time.Duration `env:"SqlTimeout" envDefault:"15s"`
 
 	ServiceBus          string `env:"ServiceBusConnection"`
 	ServiceBusNamespace string `env:"ServiceBusConnection__fullyQualifiedNamespace"`
@@ -66,6 +69,9 @@ func readSettings(environ map[string]string) (settings, error) {
 			wrong = append(wrong, fmt.Errorf("%s must be the name of a topic; it is empty", topic.name))
 		}
 	}
+	if s.SQLMaxConnections < 1 || s.SQLMaxConnections > 1000 {
+		wrong = append(wrong, fmt.Errorf("SqlMaxConnections must be between 1 and 1000; it is %d", s.SQLMaxConnections))
+	}
 	for _, d := range s.durations() {
 		if !unread[d.name] && (*d.value < d.least || *d.value > d.most) {
 			wrong = append(wrong, fmt.Errorf("%s must be between %s and %s; it is %s", d.name, d.least, d.most, *d.value))
@@ -103,6 +109,8 @@ func (s *settings) durations() []checkedDuration {
 		{"TimeoutSendAhead", &s.TimeoutSendAhead, time.Second, time.Hour},
 		{"OutboxLease", &s.OutboxLease, time.Second, time.Hour},
 		{"HandlerDeadline", &s.HandlerDeadline, time.Second, 4 * time.Minute},
+		{"SqlConnectionLifetime", &s.SQLConnectionLifetime, time.Minute, 24 * time.Hour},
+		{"SqlTimeout", &s.SQLTimeout, time.Second, 4 * time.Minute},
 	}
 }
 
@@ -113,22 +121,19 @@ func nameSetting(err error, environ map[string]string) (string, error) {
 	if !errors.As(err, &parse) {
 		return "", err
 	}
-	name := parse.Name
+	name, want := parse.Name, `a length of time such as "90s", "24h" or "168h"`
 	if field, ok := reflect.TypeFor[settings]().FieldByName(parse.Name); ok {
 		name = field.Tag.Get("env")
+		if field.Type.Kind() == reflect.Int {
+			want = "a whole number"
+		}
 	}
-	return name, fmt.Errorf(`%s must be a length of time such as "90s", "24h" or "168h"; it is %q`, name, environ[name])
+	return name, fmt.Errorf(`%s must be %s; it is %q`, name, want, environ[name])
 }
 
 // checkServe checks what a deployed handler needs and `local` brings itself.
 func (s *settings) checkServe() error {
-	var wrong []error
-	switch {
-	case s.SQLConnection == "":
-		wrong = append(wrong, errors.New("SqlConnection is missing: it must be the path of a SQLite file"))
-	case strings.Contains(s.SQLConnection, "://"):
-		wrong = append(wrong, fmt.Errorf("SqlConnection: %s:// is not supported yet; it must be the path of a SQLite file", scheme(s.SQLConnection)))
-	}
+	wrong := []error{s.checkDatabase()}
 	switch {
 	case s.ServiceBus == "" && s.ServiceBusNamespace == "":
 		wrong = append(wrong, errors.New("ServiceBusConnection is missing: it must be a connection string, or ServiceBusConnection__fullyQualifiedNamespace the name of a namespace"))
@@ -138,11 +143,26 @@ func (s *settings) checkServe() error {
 	return errors.Join(wrong...)
 }
 
-func scheme(address string) string {
-	if u, err := url.Parse(address); err == nil {
-		return u.Scheme
+// checkDatabase checks which database is meant; what it says of an address
+// holds no password.
+func (s *settings) checkDatabase() error {
+	const want = "the path of a SQLite file, or the address of a SQL Server that begins with sqlserver://"
+	scheme, _, address := strings.Cut(s.SQLConnection, "://")
+	switch {
+	case s.SQLConnection == "":
+		return errors.New("SqlConnection is missing: it must be " + want)
+	case address && !strings.EqualFold(scheme, "sqlserver"):
+		return fmt.Errorf("SqlConnection must be %s; it begins with %s://", want, scheme)
 	}
-	return strings.SplitN(address, ":", 2)[0]
+	return nil
+}
+
+// storeOptions are the settings that the store needs.
+func (s *settings) storeOptions() store.Options {
+	return store.Options{
+		Now: time.Now, Deadlines: s.deadlines(), SendAhead: s.TimeoutSendAhead,
+		MaxConnections: s.SQLMaxConnections, ConnectionLifetime: s.SQLConnectionLifetime, Timeout: s.SQLTimeout,
+	}
 }
 
 func (s *settings) deadlines() map[workflow.Purpose]time.Duration {

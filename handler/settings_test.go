@@ -39,6 +39,11 @@ func TestABadSettingEndsInAClearMessageThatNamesItWithinTwoSeconds(t *testing.T)
 		{"the database is a folder", map[string]string{"SqlConnection": filepath.Dir(file)}, []string{"SqlConnection"}},
 		{"the database is missing", map[string]string{"SqlConnection": "-"}, []string{"SqlConnection"}},
 		{"the database is of another kind", map[string]string{"SqlConnection": "postgres://h/db"}, []string{"SqlConnection", "postgres"}},
+		{"the database's address cannot be read", map[string]string{"SqlConnection": "sqlserver://u:p@h:notaport"}, []string{"SqlConnection", "notaport"}},
+		{"the pool is no number", map[string]string{"SqlMaxConnections": "many"}, []string{"SqlMaxConnections", `"many"`, "a whole number"}},
+		{"the pool is empty", map[string]string{"SqlMaxConnections": "0"}, []string{"SqlMaxConnections", "1000"}},
+		{"the database's timeout is too short", map[string]string{"SqlTimeout": "1ms"}, []string{"SqlTimeout", "1s"}},
+		{"a connection's life is too long", map[string]string{"SqlConnectionLifetime": "48h"}, []string{"SqlConnectionLifetime", "24h"}},
 		{"a deadline is no time", map[string]string{"PaymentDeadline": "7d"}, []string{"PaymentDeadline", `"7d"`, "168h"}},
 		{"a deadline is too short", map[string]string{"ShipmentDeadline": "0s"}, []string{"ShipmentDeadline", "1s"}},
 		{"a deadline is negative", map[string]string{"CompensationDeadline": "-1h"}, []string{"CompensationDeadline"}},
@@ -102,6 +107,9 @@ func TestABadFlagOfLocalModeIsNamed(t *testing.T) {
 		{[]string{"local", "surplus"}, exitUsage, "surplus"},
 		{[]string{"lokal"}, exitUsage, "lokal"},
 		{[]string{"serve", "surplus"}, exitUsage, "surplus"},
+		{[]string{"migrate"}, exitUsage, "up"},
+		{[]string{"migrate", "down"}, exitUsage, "status"},
+		{[]string{"migrate", "up"}, exitFailed, "SqlConnection"},
 	} {
 		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
 			t.Parallel()

@@ -53,7 +53,7 @@ func BenchmarkHandle(b *testing.B) {
 		for _, most := range []int{1, groupMost} {
 			b.Run(fmt.Sprintf("inflight=%d/group=%d", inFlight, most), func(b *testing.B) {
 				s, spy := watched(b, Options{})
-				s.writer.most = most
+				file(s).writer.most = most
 				messages := make([]workflow.Message, 0, b.N)
 				for n := range b.N {
 					messages = append(messages, placed(b, fmt.Sprint("order-", n)))

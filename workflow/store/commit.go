@@ -9,27 +9,6 @@ import (
 	"orderflow/workflow"
 )
 
-// A batch is what one transaction writes: its statements run in order, all or
-// none.
-type batch []statement
-
-// statement is one SQL statement and what it must do.
-type statement struct {
-	text string
-	args []any
-	// rows is how many rows it must change; anyRows for no matter. Another
-	// number means that what was loaded is no longer so: errConflict.
-	rows int64
-}
-
-const anyRows = -1
-
-// relative is a time argument counted from the transaction's own now.
-type relative time.Duration
-
-// now is the transaction's own time.
-const now relative = 0
-
 // seqStep leaves room for the rows of one commit between two revisions. The
 // process sends a command of each kind about once, so a dozen is many.
 const seqStep = 1000
@@ -177,9 +156,10 @@ func (s *Store) reject(r workflow.Rejection) batch {
 		body = body[:keep]
 	}
 	return batch{{s.text.upsertRejected, []any{
-		rejectionID(r), r.OrderID, r.ID, string(r.Type), r.Conversation, r.ParentID, r.OriginID, r.Schema, r.TraceParent,
-		r.Fingerprint, body, int64(len(r.Body)), r.Reason, r.Delivery.Function, int64(r.Delivery.Count), now, now,
-	}, 1}}
+		rejectionID(r), r.OrderID, verbatim(r.ID), verbatim(r.Type), verbatim(r.Conversation), verbatim(r.ParentID),
+		verbatim(r.OriginID), verbatim(r.Schema), verbatim(r.TraceParent),
+		r.Fingerprint, body, int64(len(r.Body)), verbatim(r.Reason), r.Delivery.Function, int64(r.Delivery.Count), now, now,
+	}, anyRows}}
 }
 
 // rejectionID is the identity of a rejected message: a hash over what came, so

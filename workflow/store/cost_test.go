@@ -113,7 +113,7 @@ func TestATransitionAllocatesLittle(t *testing.T) {
 // plan is how SQLite runs a statement.
 func plan(t *testing.T, s *Store, text string, args ...any) string {
 	t.Helper()
-	rows, err := s.db.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+text, args...)
+	rows, err := file(s).db.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+text, args...)
 	require.NoError(t, err)
 	defer rows.Close()
 	var steps []string
@@ -168,7 +168,7 @@ func TestWhatRunsForEveryMessageReadsAnIndex(t *testing.T) {
 // wait far ahead.
 func crowd(t testing.TB, s *Store, sent, ahead int) {
 	t.Helper()
-	_, err := s.db.ExecContext(context.Background(), `
+	_, err := file(s).db.ExecContext(context.Background(), `
 WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1 + ?2)
 INSERT INTO outbox (order_id, seq, message_id, message_type, conversation, parent_id, origin_id, traceparent,
   purpose, due_at, state, visible_at, created_at, body)

@@ -12,13 +12,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"modernc.org/sqlite"
+	lite "modernc.org/sqlite"
 )
 
 // spy is SQLite, watched: it notes every statement that is prepared and run,
 // and a test may step in before and after one is run.
 type spy struct {
-	sqlite sqlite.Driver
+	sqlite lite.Driver
 
 	mu       sync.Mutex
 	prepared []string
@@ -37,11 +37,15 @@ func watched(t testing.TB, options Options) (*Store, *spy) {
 	w := &spy{}
 	name := fmt.Sprintf("spy %s %p", t.Name(), w) // a benchmark runs more than once
 	sql.Register(name, w)
-	s, err := open(context.Background(), name, filepath.Join(t.TempDir(), "orders.db"), options)
+	e, err := startSQLite(context.Background(), name, filepath.Join(t.TempDir(), "orders.db"), options.Now)
 	require.NoError(t, err)
+	s := &Store{engine: e, text: &sqliteTexts, options: options}
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	return s, w
 }
+
+// file is a store's SQLite database.
+func file(s *Store) *sqlite { return s.engine.(*sqlite) }
 
 // during lists the statements that ran during f, and how many were prepared.
 func (w *spy) during(f func()) (ran []string, prepared int) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -34,24 +33,44 @@ type loaded struct {
 	revision, version             sql.NullInt64
 	status, state, outcome, print sql.NullString
 	holding                       bool
+	unheld                        bool // no held message is of interest
 }
 
-// load reads everything that the decision about a message needs, in one
-// statement, and one more when messages are held. What it saw is a proposal:
-// the commit checks the revision.
+// load reads everything that the decision about a message needs. What it saw is
+// a proposal: the commit checks the revision.
 func (s *Store) load(ctx context.Context, m *workflow.Message) (*found, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, s.fault("load", err)
+	var known struct {
+		found
+		loaded
 	}
-	// SQLite's readers wait for nobody, and a context that can end costs the
-	// driver a goroutine for each statement.
-	ctx = context.WithoutCancel(ctx)
-	f := &found{now: s.options.Now().UTC()}
-	var l loaded
-	err := s.loadStmt.QueryRowContext(ctx, m.OrderID, m.ID, m.Facts.TimeoutID).Scan(&l.revision, &l.version,
-		&l.status, &l.state, moment{&f.since}, &l.outcome, &l.print, moment{&f.dueAt}, &l.holding)
+	f, l := &known.found, &known.loaded
+	about := []any{m.OrderID, m.ID, m.Facts.TimeoutID}
+	err := s.engine.read(ctx, question{
+		text: s.text.load, args: about,
+		row: func(r row) error {
+			err := r.Scan(&l.revision, &l.version, &l.status, &l.state, moment{&f.since}, &l.outcome, &l.print,
+				moment{&f.dueAt}, &l.holding, moment{&f.now})
+			l.unheld = !l.holding || l.outcome.Valid
+			return err
+		},
+	}, question{
+		text: s.text.held, args: about[:1],
+		moot: &l.unheld,
+		row: func(r row) error {
+			e, err := scanEnvelope(r, m.OrderID)
+			if err != nil {
+				return err
+			}
+			m, err := e.Decode()
+			f.held = append(f.held, m)
+			return err
+		},
+	})
 	if err != nil {
-		return nil, s.fault("load", err)
+		return nil, fmt.Errorf("load: %w", err)
+	}
+	if f.now.IsZero() { // SQLite has no clock of its own
+		f.now = s.options.Now().UTC()
 	}
 	f.outcome, f.fingerprint = workflow.Outcome(l.outcome.String), l.print.String
 	if !l.revision.Valid {
@@ -59,41 +78,14 @@ func (s *Store) load(ctx context.Context, m *workflow.Message) (*found, error) {
 		return f, nil
 	}
 	f.revision = l.revision.Int64
-	if f.order, err = decodeState(m.OrderID, l.status.String, l.version.Int64, l.state.String); err != nil {
-		return nil, err
-	}
-	if l.holding && f.outcome == "" {
-		f.held, err = s.held(ctx, m.OrderID)
-	}
+	f.order, err = decodeState(m.OrderID, l.status.String, l.version.Int64, l.state.String)
 	return f, err
 }
 
-// held reads an order's early messages, oldest first.
-func (s *Store) held(ctx context.Context, orderID string) ([]workflow.Message, error) {
-	rows, err := s.heldStmt.QueryContext(ctx, orderID)
-	if err != nil {
-		return nil, s.fault("load held messages", err)
-	}
-	var held []workflow.Message
-	err = s.read(rows, func(scan scan) error {
-		e, err := scanEnvelope(scan, orderID)
-		if err != nil {
-			return err
-		}
-		m, err := e.Decode()
-		held = append(held, m)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("load held messages: %w", err)
-	}
-	return held, nil
-}
-
 // scanEnvelope reads a held message as it came.
-func scanEnvelope(scan scan, orderID string) (workflow.Envelope, error) {
+func scanEnvelope(r row, orderID string) (workflow.Envelope, error) {
 	e := workflow.Envelope{OrderID: orderID}
-	err := scan(&e.ID, &e.Type, &e.Conversation, &e.ParentID, &e.OriginID, &e.Schema, &e.TraceParent, &e.Body)
+	err := r.Scan(&e.ID, &e.Type, &e.Conversation, &e.ParentID, &e.OriginID, &e.Schema, &e.TraceParent, &e.Body)
 	return e, err
 }
 
@@ -133,13 +125,4 @@ func decodeState(orderID, status string, version int64, text string) (workflow.O
 	}
 	s.Order.ID, s.Order.Status, s.Order.Version = orderID, workflow.Status(status), version
 	return s.Order, nil
-}
-
-// fault wraps an error of the database. Whatever it was, nothing was written,
-// and another delivery may find the database well again.
-func (s *Store) fault(what string, err error) error {
-	if errors.Is(err, workflow.ErrTransient) {
-		return err
-	}
-	return fmt.Errorf("%s: %w: %w", what, workflow.ErrTransient, err)
 }

@@ -14,36 +14,41 @@ import (
 // until the lease ends: of each order's commands the first, and every deadline
 // due to be handed over. The token is the owner's and must be new each time.
 func (s *Store) Claim(ctx context.Context, token string, most int, lease time.Duration) ([]workflow.Claimed, error) {
-	err := s.write(ctx, batch{{s.text.claim, []any{token, relative(lease), now, int64(most)}, anyRows}})
-	if err != nil {
-		return nil, fmt.Errorf("claim outbox rows: %w", err)
-	}
-	// They are this owner's now, even if it was told to stop meanwhile: it gives
-	// back what it knows of.
-	ctx = context.WithoutCancel(ctx)
-	var claimed []workflow.Claimed
-	var unwanted []workflow.Mark // closed since; the next of its order need not wait for the lease
-	err = s.each(ctx, s.db, s.text.claimed, token, func(scan scan) error {
-		var c workflow.Claimed
-		var purpose sql.NullString
-		var state string
-		err := scan(&c.OrderID, &c.Seq, &c.ID, &c.Type, &c.Conversation, &c.ParentID, &c.OriginID, &c.TraceParent,
-			&purpose, moment{&c.DueAt}, &c.Body, &c.Attempt, &state)
-		if state == "closed" {
-			unwanted = append(unwanted, workflow.Mark{OrderID: c.OrderID, Seq: c.Seq, GiveBack: true})
-			return err
+	for try := 1; ; try++ {
+		claimed, err := s.claim(ctx, token, most, lease)
+		if err == nil {
+			return claimed, nil
 		}
-		completeDeadline(&c.Outgoing, purpose)
-		claimed = append(claimed, c)
-		return err
+		if err := overtaken(ctx, err, try); err != nil {
+			return nil, fmt.Errorf("claim outbox rows: %w", err)
+		}
+	}
+}
+
+func (s *Store) claim(ctx context.Context, token string, most int, lease time.Duration) (claimed []workflow.Claimed, err error) {
+	var unwanted []workflow.Mark // closed since; the next of its order need not wait for the lease
+	err = s.engine.write(ctx, batch{{s.text.claim, []any{token, relative(lease), now, int64(most)}, anyRows}}, question{
+		text: s.text.claimed, args: []any{token},
+		row: func(r row) error {
+			var c workflow.Claimed
+			var purpose sql.NullString
+			var state string
+			err := r.Scan(&c.OrderID, &c.Seq, &c.ID, &c.Type, &c.Conversation, &c.ParentID, &c.OriginID, &c.TraceParent,
+				&purpose, moment{&c.DueAt}, &c.Body, &c.Attempt, &state)
+			if state == workflow.DispatchClosed {
+				unwanted = append(unwanted, workflow.Mark{OrderID: c.OrderID, Seq: c.Seq, GiveBack: true})
+				return err
+			}
+			completeDeadline(&c.Outgoing, purpose)
+			claimed = append(claimed, c)
+			return err
+		},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read claimed outbox rows: %w", err)
+		return nil, err
 	}
-	if len(unwanted) > 0 {
-		err = s.Mark(ctx, token, unwanted)
-	}
-	return claimed, err
+	// They are this owner's now, even if it was told to stop meanwhile.
+	return claimed, s.Mark(context.WithoutCancel(ctx), token, unwanted)
 }
 
 // completeDeadline makes the body of a deadline: its row says when it is due,
@@ -81,8 +86,13 @@ func (s *Store) Mark(ctx context.Context, token string, marks []workflow.Mark) e
 	if len(b) == 0 {
 		return nil
 	}
-	if err := s.write(ctx, b); err != nil {
-		return fmt.Errorf("mark outbox rows: %w", err)
+	for try := 1; ; try++ {
+		err := s.engine.write(ctx, b)
+		if err == nil {
+			return nil
+		}
+		if err := overtaken(ctx, err, try); err != nil {
+			return fmt.Errorf("mark outbox rows: %w", err)
+		}
 	}
-	return nil
 }

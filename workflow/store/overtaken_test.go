@@ -10,14 +10,14 @@ import (
 	"orderflow/workflow"
 )
 
-// overtaken moves an order on, by hand, each time it was loaded.
-func overtaken(t *testing.T, s *Store, w *spy, times int) {
+// movedOn moves an order on, by hand, each time it was loaded.
+func movedOn(t *testing.T, s *Store, w *spy, times int) {
 	t.Helper()
 	w.step("SELECT o.revision", nil, func() error {
 		if times--; times < 0 {
 			return nil
 		}
-		_, err := s.db.ExecContext(context.Background(), "UPDATE orders SET revision = revision + 1")
+		_, err := file(s).db.ExecContext(context.Background(), "UPDATE orders SET revision = revision + 1")
 		return err
 	})
 }
@@ -27,7 +27,7 @@ func TestAMessageThatWasOvertakenIsDecidedAgain(t *testing.T) {
 	s, spy := watched(t, Options{})
 	_, err := s.Handle(t.Context(), placed(t, "order-42"))
 	require.NoError(t, err)
-	overtaken(t, s, spy, maxTries-1)
+	movedOn(t, s, spy, maxTries-1)
 	d, err := s.Handle(t.Context(), reserved(t, "order-42"))
 	require.NoError(t, err)
 	require.Equal(t, workflow.Applied, d.Outcome)
@@ -38,7 +38,7 @@ func TestAMessageThatIsOvertakenTooOftenIsLeftToItsNextDelivery(t *testing.T) {
 	s, spy := watched(t, Options{})
 	_, err := s.Handle(t.Context(), placed(t, "order-42"))
 	require.NoError(t, err)
-	overtaken(t, s, spy, maxTries)
+	movedOn(t, s, spy, maxTries)
 	_, err = s.Handle(t.Context(), reserved(t, "order-42"))
 	require.ErrorIs(t, err, workflow.ErrTransient)
 	require.ErrorContains(t, err, "the order was changed by another message")
@@ -57,7 +57,7 @@ func TestAPauseEndsWithItsContext(t *testing.T) {
 	s, spy := watched(t, Options{})
 	_, err := s.Handle(t.Context(), placed(t, "order-42"))
 	require.NoError(t, err)
-	overtaken(t, s, spy, maxTries)
+	movedOn(t, s, spy, maxTries)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	_, err = s.Handle(ctx, reserved(t, "order-42"))

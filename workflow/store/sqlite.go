@@ -3,14 +3,11 @@ package store
 import (
 	"context"
 	"database/sql"
-	"embed"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/pressly/goose/v3"
@@ -19,40 +16,10 @@ import (
 	"orderflow/workflow"
 )
 
-// texts are the statements of one database. Their placeholders are filled in
-// the order in which the logic gives the arguments. Those that take a list are
-// made for its length.
-type texts struct {
-	load, held                       string
-	insertOrder, updateOrder         string
-	insertJournal, giveUpID, takeUp  string
-	settle, insertOutbox             func(n int) string
-	upsertRejected                   string
-	claim, claimed                   string
-	markSent, markFailed, giveBack   string
-	story, journal, outbox, rejected string
-	list, pending                    string
-}
-
-// list makes a text with an item repeated n times in it.
-func list(head, item, tail string) func(n int) string {
-	build := func(n int) string { return head + strings.TrimSuffix(strings.Repeat(item+", ", n), ", ") + tail }
-	var usual [4]string
-	for n := range usual {
-		usual[n] = build(n)
-	}
-	return func(n int) string {
-		if n < len(usual) {
-			return usual[n]
-		}
-		return build(n)
-	}
-}
-
 //nolint:gochecknoglobals // read-only: SQLite's statements
 var sqliteTexts = texts{
 	load: `SELECT o.revision, o.version, o.status, o.state, o.since, j.outcome, j.fingerprint, d.due_at,
-  EXISTS (SELECT 1 FROM journal AS h WHERE h.order_id = k.order_id AND h.outcome = 'Held')
+  EXISTS (SELECT 1 FROM journal AS h WHERE h.order_id = k.order_id AND h.outcome = 'Held'), NULL
 FROM (SELECT ?1 AS order_id) AS k
 LEFT JOIN orders  AS o ON o.order_id = k.order_id
 LEFT JOIN journal AS j ON j.order_id = k.order_id AND j.message_id = ?2 AND j.outcome <> 'Rejected'
@@ -134,13 +101,12 @@ FROM outbox WHERE order_id = ? ORDER BY seq`,
 
 	rejected: `SELECT first_at, message_id, message_type, reason, times FROM rejected WHERE order_id = ? ORDER BY first_at, rejection_id`,
 
+	revision: `SELECT revision FROM orders WHERE order_id = ?`,
+
 	list: `SELECT order_id, status, version, state FROM orders ORDER BY order_id`,
 
 	pending: `SELECT COUNT(*) FROM outbox WHERE state = 'waiting' AND (purpose IS NULL OR attempts > 0 OR visible_at <= ?)`,
 }
-
-//go:embed migrations/sqlite/*.sql
-var sqliteMigrations embed.FS
 
 // busyTimeout is how long a writer waits for another process's transaction.
 const busyTimeout = 5 * time.Second
@@ -156,64 +122,74 @@ func sqliteDSN(path string, pragmas ...string) string {
 // readers is how many reads run beside the one writer.
 const readers = 4
 
-// Open opens the SQLite database at a path, creates it where there is none, and
-// brings its schema up to date. The folder must exist and be writable.
-func Open(ctx context.Context, path string, options Options) (*Store, error) {
-	if options.Now == nil {
-		return nil, errors.New("store: Options.Now is required")
-	}
-	s, err := open(ctx, "sqlite", path, options)
-	if err != nil {
-		return nil, fmt.Errorf("open the database %s: %w", path, err)
-	}
-	return s, nil
+// sqlite is the embedded database in a file.
+type sqlite struct {
+	db     *sql.DB
+	writer *writer
+	now    func() time.Time
+	// prepared are the reads of every message.
+	prepared map[string]*sql.Stmt
 }
 
-func open(ctx context.Context, driver, path string, options Options) (_ *Store, err error) {
-	s := &Store{text: &sqliteTexts, options: options}
-	if s.db, err = openSQLite(ctx, driver, path); err != nil {
+// startSQLite opens the database at a path, creates it where there is none, and
+// brings its schema up to date. The folder must exist and be writable.
+func startSQLite(ctx context.Context, driver, path string, now func() time.Time) (_ *sqlite, err error) {
+	e := &sqlite{now: now, prepared: make(map[string]*sql.Stmt)}
+	if e.db, err = openSQLite(ctx, driver, path); err != nil {
 		return nil, err
 	}
 	there, err := sameFile(path)
 	if err != nil {
-		return nil, errors.Join(err, s.db.Close())
+		return nil, errors.Join(err, e.db.Close())
 	}
-	if s.writer, err = startWriter(s.db, options.Now, there); err != nil { //nolint:contextcheck // it lives until Close
-		return nil, errors.Join(err, s.db.Close())
+	if e.writer, err = startWriter(e.db, now, there); err != nil { //nolint:contextcheck // it lives until close
+		return nil, errors.Join(err, e.db.Close())
 	}
-	for query, stmt := range map[string]**sql.Stmt{s.text.load: &s.loadStmt, s.text.held: &s.heldStmt} {
-		if *stmt, err = s.db.PrepareContext(ctx, query); err != nil { //nolint:sqlclosecheck // they last as long as the database
-			return nil, errors.Join(err, s.Close())
+	for _, text := range []string{sqliteTexts.load, sqliteTexts.held} {
+		if e.prepared[text], err = e.db.PrepareContext(ctx, text); err != nil { //nolint:sqlclosecheck // they last as long as the database
+			return nil, errors.Join(err, e.close())
 		}
 	}
-	return s, nil
+	return e, nil
 }
 
-// openSQLite opens and migrates under a lock of its own, because SQLite gives
+// openSQLite opens and migrates.
+func openSQLite(ctx context.Context, driver, path string) (opened *sql.DB, err error) {
+	err = lockedSQLite(ctx, driver, path, func(db *sql.DB) error {
+		if _, err := migrateUp(ctx, goose.DialectSQLite3, db); err != nil {
+			return errors.Join(err, db.Close())
+		}
+		opened = db
+		return nil
+	})
+	return opened, err
+}
+
+// lockedSQLite opens a file under a lock of its own, because SQLite gives
 // concurrent starters none: without it some of them fail while another changes
 // the journal mode or the schema.
-func openSQLite(ctx context.Context, driver, path string) (_ *sql.DB, err error) {
+func lockedSQLite(ctx context.Context, driver, path string, do func(*sql.DB) error) (err error) {
 	if path, err = filepath.Abs(path); err != nil {
-		return nil, err
+		return err
 	}
 	lock := path + "-lock"
 	for _, file := range []string{path, lock} {
 		if err := touch(file); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	locks, err := sql.Open("sqlite", sqliteDSN(lock, "busy_timeout(30000)"))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer locks.Close()
 	held, err := locks.Conn(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer held.Close()
 	if _, err := held.ExecContext(ctx, "BEGIN EXCLUSIVE"); err != nil {
-		return nil, fmt.Errorf("wait for whoever opens it: %w", err)
+		return fmt.Errorf("wait for whoever opens it: %w", err)
 	}
 
 	// synchronous=FULL because NORMAL can lose the last commits when the power
@@ -221,14 +197,11 @@ func openSQLite(ctx context.Context, driver, path string) (_ *sql.DB, err error)
 	db, err := sql.Open(driver, sqliteDSN(path, "busy_timeout("+fmt.Sprint(busyTimeout.Milliseconds())+")",
 		"journal_mode(wal)", "synchronous(full)", "foreign_keys(1)"))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	db.SetMaxOpenConns(readers + 1)
 	db.SetMaxIdleConns(readers + 1)
-	if err := migrate(ctx, db); err != nil {
-		return nil, errors.Join(err, db.Close())
-	}
-	return db, nil
+	return do(db)
 }
 
 // touch makes sure that a file can be written, and creates it for its owner
@@ -266,32 +239,60 @@ func sameFile(path string) (there func() error, err error) {
 	}, nil
 }
 
-func migrate(ctx context.Context, db *sql.DB) error {
-	files, err := fs.Sub(sqliteMigrations, "migrations/sqlite")
-	if err != nil {
+func (e *sqlite) write(ctx context.Context, b batch, then ...question) error {
+	if err := e.writer.do(ctx, b); err != nil || len(then) == 0 {
 		return err
 	}
-	provider, err := goose.NewProvider(goose.DialectSQLite3, db, files)
-	if err != nil {
-		return fmt.Errorf("read the migrations: %w", err)
+	// It is written, even if the caller was told to stop meanwhile.
+	return e.read(context.WithoutCancel(ctx), then...)
+}
+
+// read asks one question after the other. SQLite's readers wait for nobody, and
+// a context that can end costs the driver a goroutine for each statement: so it
+// is looked at once.
+func (e *sqlite) read(ctx context.Context, questions ...question) error {
+	if err := ctx.Err(); err != nil {
+		return transient(err)
 	}
-	if _, err := provider.Up(ctx); err != nil {
-		return fmt.Errorf("migrate: %w", err)
+	ctx = context.WithoutCancel(ctx)
+	at := instant{time: e.now()}
+	for i := range questions {
+		if q := &questions[i]; !q.isMoot() {
+			if err := e.ask(ctx, q, at); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
 
-// Close finishes what is being written and closes the database.
-func (s *Store) Close() error {
-	s.writer.stop()
-	return s.db.Close()
+func (e *sqlite) ask(ctx context.Context, q *question, at instant) (err error) {
+	for i, arg := range q.args {
+		q.args[i] = at.bind(arg)
+	}
+	var rows *sql.Rows
+	if stmt := e.prepared[q.text]; stmt != nil {
+		rows, err = stmt.QueryContext(ctx, q.args...)
+	} else {
+		rows, err = e.db.QueryContext(ctx, q.text, q.args...)
+	}
+	if err != nil {
+		return classify(err)
+	}
+	defer rows.Close()
+	if err = each(rows, q.row); err == nil || isOurs(err) {
+		return err
+	}
+	return classify(err)
 }
 
-// write runs a batch as one transaction. It returns errConflict when a
-// statement found things changed, and an error that wraps ErrTransient when it
-// is not known to be written.
-func (s *Store) write(ctx context.Context, b batch) error {
-	return s.writer.do(ctx, b)
+// ready: it was opened, so it is.
+func (e *sqlite) ready(context.Context) error { return nil }
+
+// close finishes what is being written and closes the database.
+func (e *sqlite) close() error {
+	e.writer.stop()
+	return e.db.Close()
 }
 
 // classify says what an error of a statement means: that another writer was

@@ -3,12 +3,12 @@
 // the inbox, the outbox and its deadlines change together or not at all.
 //
 // Handle is the whole life of a message. What the databases say differently
-// stands in one place each (sqlite.go); the logic is written once.
+// stands in one place each (sqlite.go, sqlserver_texts.go), behind the interface
+// engine; the logic is written once.
 package store
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -21,7 +21,7 @@ import (
 // default named there.
 type Options struct {
 	// Now is the store's clock on embedded SQLite, where it stands for the
-	// database's. Required.
+	// database's. Required there; SQL Server has a clock of its own.
 	Now func() time.Time
 	// Deadlines is how long each deadline is, counted from the commit that arms
 	// it. A purpose that is missing takes 24 hours, shipment-timeout 7 days.
@@ -35,22 +35,62 @@ type Options struct {
 	// Wake is called after a commit that left something to send. It must
 	// return at once. Nil is allowed.
 	Wake func()
+
+	// What follows is about SQL Server alone.
+
+	// MaxConnections is how many connections are open at most. Zero means 30.
+	MaxConnections int
+	// ConnectionLifetime is how long a connection is used: not longer than the
+	// token it was opened with is good for. Zero means 15 minutes.
+	ConnectionLifetime time.Duration
+	// Timeout bounds each request, and the making of a connection, within the
+	// caller's own deadline. Zero means 15 seconds.
+	Timeout time.Duration
 }
 
 // Store is one database of orders. It is safe for concurrent use, and several
 // processes may use one database.
 type Store struct {
-	db   *sql.DB
-	text *texts
-	// loadStmt and heldStmt are the reads of every message, prepared once.
-	loadStmt, heldStmt *sql.Stmt
-	writer             *writer
-	options            Options
+	engine  engine
+	text    *texts
+	options Options
 }
 
+// Open opens the database that a connection names: a SQLite file by its path,
+// or SQL Server by a sqlserver:// address.
+//
+// A SQLite file is created where there is none, and its schema brought up to
+// date; its folder must exist and be writable. SQL Server is not even asked
+// yet: what is wrong with it shows when it is needed, or by Ready.
+func Open(ctx context.Context, connection string, options Options) (*Store, error) {
+	if isSQLServer(connection) {
+		e, err := startSQLServer(connection, options)
+		if err != nil {
+			return nil, err
+		}
+		return &Store{engine: e, text: &sqlServerTexts, options: options}, nil
+	}
+	if options.Now == nil {
+		return nil, errors.New("store: Options.Now is required")
+	}
+	e, err := startSQLite(ctx, "sqlite", connection, options.Now)
+	if err != nil {
+		return nil, fmt.Errorf("open the database %s: %w", connection, err)
+	}
+	return &Store{engine: e, text: &sqliteTexts, options: options}, nil
+}
+
+// Ready connects to the database and says whether it can be used. The error
+// wraps ErrSchema when its schema has to be brought up to date first, by Migrate.
+func (s *Store) Ready(ctx context.Context) error { return s.engine.ready(ctx) }
+
+// Close finishes what is being written and closes the database.
+func (s *Store) Close() error { return s.engine.close() }
+
 // maxTries bounds how often a message is decided again because another was
-// faster. Beyond it the message is left to its next delivery.
-const maxTries = 12
+// faster: each time one of those that race has won. Beyond it the message is
+// left to its next delivery.
+const maxTries = 30
 
 // errConflict: the order moved between load and commit.
 var errConflict = errors.New("the order was changed by another message")
@@ -63,19 +103,28 @@ var errConflict = errors.New("the order was changed by another message")
 func (s *Store) Handle(ctx context.Context, m workflow.Message) (workflow.Decision, error) {
 	for try := 1; ; try++ {
 		d, err := s.handle(ctx, m)
-		switch {
-		case err == nil:
+		if err == nil {
 			return d, nil
-		case !errors.Is(err, errConflict):
-			return workflow.Decision{}, fmt.Errorf("handle %s %s of order %s: %w", m.Type, m.ID, m.OrderID, err)
-		case try == maxTries:
-			return workflow.Decision{}, fmt.Errorf("handle %s %s of order %s: %w: %w, %d times over",
-				m.Type, m.ID, m.OrderID, workflow.ErrTransient, err, try)
 		}
-		if err := pause(ctx, try); err != nil {
-			return workflow.Decision{}, fmt.Errorf("handle %s %s of order %s: %w: %w", m.Type, m.ID, m.OrderID, workflow.ErrTransient, err)
+		if err := overtaken(ctx, err, try); err != nil {
+			return workflow.Decision{}, fmt.Errorf("handle %s %s of order %s: %w", m.Type, m.ID, m.OrderID, err)
 		}
 	}
+}
+
+// overtaken returns nil, after a pause, when it is worth to try again because
+// another was faster; else the error to give up with.
+func overtaken(ctx context.Context, err error, try int) error {
+	switch {
+	case !errors.Is(err, errConflict):
+		return err
+	case try == maxTries:
+		return fmt.Errorf("%w: %w, %d times over", workflow.ErrTransient, err, try)
+	}
+	if err := pause(ctx, try); err != nil {
+		return transient(err)
+	}
+	return nil
 }
 
 // handle is one try of Handle. It returns errConflict when another message was
@@ -85,9 +134,9 @@ func (s *Store) handle(ctx context.Context, m workflow.Message) (workflow.Decisi
 	if err != nil {
 		return workflow.Decision{}, err
 	}
-	if d, handled := found.again(m); handled {
+	if d, handled := found.before(m); handled {
 		if d.Outcome == workflow.Rejected {
-			err = s.write(ctx, s.reject(rejection(m, d.Reason)))
+			err = s.engine.write(ctx, s.reject(rejection(m, d.Reason)))
 		}
 		return d, err
 	}
@@ -97,7 +146,7 @@ func (s *Store) handle(ctx context.Context, m workflow.Message) (workflow.Decisi
 	if err != nil {
 		return workflow.Decision{}, err
 	}
-	if err := s.write(ctx, batch); err != nil {
+	if err := s.engine.write(ctx, batch); err != nil {
 		return workflow.Decision{}, err
 	}
 	if s.options.Wake != nil && len(result.Emissions()) > 0 {
@@ -106,9 +155,9 @@ func (s *Store) handle(ctx context.Context, m workflow.Message) (workflow.Decisi
 	return result.Decisions[0], nil
 }
 
-// again decides about a message whose ID was handled before: a duplicate when
+// before decides about a message whose ID was handled before: a duplicate when
 // its content is the same, else a conflict.
-func (f *found) again(m workflow.Message) (workflow.Decision, bool) {
+func (f *found) before(m workflow.Message) (workflow.Decision, bool) {
 	if f.outcome == "" || f.strayed(m) {
 		return workflow.Decision{}, false
 	}
@@ -137,10 +186,15 @@ func (f *found) strayed(m workflow.Message) bool {
 // Reject keeps a message that can never be accepted, with its reason. The same
 // message again only counts up.
 func (s *Store) Reject(ctx context.Context, r workflow.Rejection) error {
-	if err := s.write(ctx, s.reject(r)); err != nil {
-		return fmt.Errorf("keep a rejected message: %w", err)
+	for try := 1; ; try++ {
+		err := s.engine.write(ctx, s.reject(r))
+		if err == nil {
+			return nil
+		}
+		if err := overtaken(ctx, err, try); err != nil {
+			return fmt.Errorf("keep a rejected message: %w", err)
+		}
 	}
-	return nil
 }
 
 // rejection is a sound message that was refused all the same.

@@ -197,7 +197,10 @@ func (w *writer) statements(b batch, at instant) error {
 		if err != nil {
 			return fmt.Errorf("%w: %w", workflow.ErrTransient, err)
 		}
-		w.bound = at.bind(w.bound[:0], s.args)
+		w.bound = w.bound[:0]
+		for i, arg := range s.args {
+			w.bound = append(w.bound, driver.NamedValue{Ordinal: i + 1, Value: at.bind(arg)})
+		}
 		done, err := stmt.ExecContext(context.Background(), w.bound)
 		if err != nil {
 			return classify(err)
@@ -215,25 +218,25 @@ func (w *writer) statements(b batch, at instant) error {
 // instant is the time of a transaction, and as it is stored.
 type instant struct {
 	time time.Time
-	text any // boxed once: most times in a batch are just now
+	text any // boxed once for a transaction: most times in a batch are just now
 }
 
-func instantOf(t time.Time) instant { return instant{t.UTC(), formatTime(t)} }
+func instantOf(t time.Time) instant { return instant{t, formatTime(t)} }
 
-// bind turns arguments into what SQLite stores.
-func (at instant) bind(bound []driver.NamedValue, args []any) []driver.NamedValue {
-	for i, arg := range args {
-		switch v := arg.(type) {
-		case relative:
-			if arg = at.text; v != now {
-				arg = formatTime(at.time.Add(time.Duration(v)))
-			}
-		case time.Time:
-			arg = formatTime(v)
+// bind turns an argument into what SQLite stores.
+func (at instant) bind(arg any) any {
+	switch v := arg.(type) {
+	case relative:
+		if v == now && at.text != nil {
+			return at.text
 		}
-		bound = append(bound, driver.NamedValue{Ordinal: i + 1, Value: arg})
+		return formatTime(at.time.Add(time.Duration(v)))
+	case time.Time:
+		return formatTime(v)
+	case verbatim:
+		return string(v)
 	}
-	return bound
+	return arg
 }
 
 // preparedMost bounds the statements kept: their texts are few, but lists in

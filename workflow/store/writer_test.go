@@ -56,7 +56,7 @@ func together(t *testing.T, s *Store, w *spy, orders ...string) map[string]error
 	for _, order := range orders {
 		handle(order)
 	}
-	require.Eventually(t, func() bool { return len(s.writer.queue) == len(orders) }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(file(s).writer.queue) == len(orders) }, 5*time.Second, time.Millisecond)
 	close(g.open)
 	wg.Wait()
 	require.NoError(t, results["first"])
@@ -67,7 +67,7 @@ func together(t *testing.T, s *Store, w *spy, orders ...string) map[string]error
 // is written.
 func refuse(t *testing.T, s *Store, how string) {
 	t.Helper()
-	_, err := s.db.ExecContext(t.Context(), fmt.Sprintf(
+	_, err := file(s).db.ExecContext(t.Context(), fmt.Sprintf(
 		"CREATE TRIGGER refuse BEFORE INSERT ON journal WHEN NEW.order_id = 'bad' BEGIN SELECT RAISE(%s, 'refused by the test'); END", how))
 	require.NoError(t, err)
 }
@@ -222,7 +222,7 @@ func TestACallerWhoGivesUpWhileWaitingIsToldAtOnceAndNothingIsWritten(t *testing
 	handle(ctx, "begun")
 	<-g.reached
 	handle(ctx, "queued")
-	require.Eventually(t, func() bool { return len(s.writer.queue) == 1 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(file(s).writer.queue) == 1 }, 5*time.Second, time.Millisecond)
 	cancel()
 	for range 2 {
 		err := <-done
@@ -274,7 +274,7 @@ func TestCloseFinishesWhatWaitsAndWhatItConfirmedIsThere(t *testing.T) {
 func TestCloseWritesEverythingThatWasTaken(t *testing.T) {
 	t.Parallel()
 	s, spy := watched(t, Options{})
-	s.writer.most = 2 // several groups
+	file(s).writer.most = 2 // several groups
 	g := hold(spy)
 	var wg sync.WaitGroup
 	for n := range 9 {
@@ -288,13 +288,13 @@ func TestCloseWritesEverythingThatWasTaken(t *testing.T) {
 			<-g.reached
 		}
 	}
-	require.Eventually(t, func() bool { return len(s.writer.queue) == 8 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(file(s).writer.queue) == 8 }, 5*time.Second, time.Millisecond)
 	stopped := make(chan struct{})
 	go func() {
-		s.writer.stop()
+		file(s).writer.stop()
 		close(stopped)
 	}()
-	<-s.writer.quit
+	<-file(s).writer.quit
 	close(g.open)
 	<-stopped
 	wg.Wait()
@@ -307,7 +307,7 @@ func TestACommitIsOnTheDiskBeforeItIsConfirmed(t *testing.T) {
 	const full = 2 // NORMAL may lose the last commits when the power fails (docs/adr/0003)
 	var synchronous int
 	var journal string
-	conn := s.writer.conn // idle: nothing is being written
+	conn := file(s).writer.conn // idle: nothing is being written
 	require.NoError(t, conn.QueryRowContext(t.Context(), "PRAGMA synchronous").Scan(&synchronous))
 	require.NoError(t, conn.QueryRowContext(t.Context(), "PRAGMA journal_mode").Scan(&journal))
 	require.Equal(t, full, synchronous)

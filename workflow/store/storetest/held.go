@@ -128,7 +128,7 @@ func held() []scenario {
 		{"of a rejected message so many bytes are kept, and its true size", func(w *world) {
 			s := w.open(store.Options{KeepBytes: 10})
 			require.NoError(w, s.Reject(w.Context(), workflow.Rejection{Envelope: workflow.Envelope{ID: "m1", Body: bytes.Repeat([]byte("x"), 1000)}, Reason: "too large"}))
-			require.Equal(w, 10, w.number("SELECT LENGTH(body) FROM rejected"))
+			require.Len(w, w.text("SELECT body FROM rejected"), 10)
 			require.Equal(w, 1000, w.number("SELECT size FROM rejected"))
 			require.NoError(w, s.Reject(w.Context(), workflow.Rejection{Envelope: workflow.Envelope{ID: "m1", Body: bytes.Repeat([]byte("x"), 1001)}, Reason: "too large"}))
 			require.Equal(w, 2, w.count("rejected"), "they differ where nothing is kept")

@@ -95,7 +95,7 @@ func lineage() []scenario {
 			require.Equal(w, []workflow.Envelope{early.Envelope}, w.story(theOrder).Held)
 			w.takes(reserved(theOrder))
 			require.Equal(w, "AwaitingShipment 3", w.stands(theOrder))
-			require.Equal(w, len(big.Body), w.number("SELECT LENGTH(body) FROM journal WHERE message_id = 'big'"))
+			require.Equal(w, string(big.Body), w.text("SELECT body FROM journal WHERE message_id = 'big'"))
 		}},
 		{"the journal tells of every decision: when, what, from where to where, and what it sent", func(w *world) {
 			w.takes(placed(theOrder))

@@ -29,9 +29,10 @@ type Database struct {
 	// Refuse makes the database refuse to INSERT into or UPDATE a table, until
 	// allow is called.
 	Refuse func(verb, table string) (allow func())
-	// Move copies the database, and nothing else, to a new place.
+	// Move copies the database, and nothing else, to a new place. Nil where there
+	// is none.
 	Move func() Database
-	// SQL looks into it.
+	// SQL looks into it, by statements that every database understands.
 	SQL *sql.DB
 }
 

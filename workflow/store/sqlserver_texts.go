@@ -1,0 +1,146 @@
+package store
+
+// versionTable is goose's table of applied migrations.
+const versionTable = "dbo.goose_db_version"
+
+// The numbers of the errors that our own T-SQL throws.
+const (
+	thrownConflict  = 50001 // a statement did not change what it had to
+	thrownClaimLock = 50002 // the lock of the claim was not to be had in time
+)
+
+// preamble begins every request. Nothing of it may be left to what a pooled
+// connection was used for before: an error ends the request and takes back its
+// transaction; nobody waits for a lock for long; the level is the one that the
+// conditional updates are written for. @now is the request's own time.
+const (
+	preamble = `SET TRANSACTION ISOLATION LEVEL READ COMMITTED; ` + preambleOfPart
+	// preambleOfPart is for a transaction that has begun, at that level.
+	preambleOfPart = `SET NOCOUNT ON; SET XACT_ABORT ON; SET LOCK_TIMEOUT 5000;
+DECLARE @now datetime2(6) = SYSUTCDATETIME();
+`
+	begin  = "BEGIN TRANSACTION;\n"
+	commit = "COMMIT TRANSACTION;\n"
+)
+
+// sqlServerTexts are the statements in T-SQL. They are joined to one request,
+// which binds each ? as a parameter of a fixed type. Text is nvarchar(max), so a
+// column that is searched by it is compared with a CAST to the column's own
+// type; what is only stored is left to be refused when it is too long.
+//
+//nolint:gochecknoglobals // read-only: SQL Server's statements
+var sqlServerTexts = texts{
+	load: `DECLARE @order nvarchar(96) = ?, @message nvarchar(128) = ?, @deadline nvarchar(128) = ?;
+SELECT o.revision, o.version, o.status, o.state, o.since, j.outcome, j.fingerprint, d.due_at,
+  CASE WHEN EXISTS (SELECT 1 FROM dbo.journal AS h WHERE h.order_id = @order AND h.outcome = N'Held') THEN 1 ELSE 0 END AS holding,
+  @now AS read_at
+FROM (SELECT 1 AS one) AS x
+LEFT JOIN dbo.orders AS o ON o.order_id = @order
+LEFT JOIN dbo.journal AS j ON j.order_id = @order AND j.message_id = @message AND j.outcome <> N'Rejected'
+LEFT JOIN dbo.outbox AS d ON d.order_id = @order AND d.message_id = @deadline;`,
+
+	held: `SELECT message_id, message_type, conversation, parent_id, origin_id, schema_version, traceparent, body
+FROM dbo.journal WHERE order_id = CAST(? AS nvarchar(96)) AND outcome = N'Held' ORDER BY revision, place;`,
+
+	insertOrder: `INSERT INTO dbo.orders (order_id, version, status, state, created_at, since, updated_at, revision)
+VALUES (?, ?, ?, ?, ?, ?, ?, 1);`,
+
+	updateOrder: `UPDATE dbo.orders SET version = ?, status = ?, state = ?, since = ?, updated_at = ?, revision = revision + 1
+WHERE order_id = CAST(? AS nvarchar(96)) AND revision = ?;`,
+
+	insertJournal: `INSERT INTO dbo.journal (order_id, revision, place, message_id, message_type, conversation, parent_id, origin_id,
+  schema_version, traceparent, fingerprint, body, outcome, reason, from_status, to_status, version, emitted,
+  [function], delivery_count, received_at, decided_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);`,
+
+	giveUpID: `UPDATE dbo.journal SET outcome = N'Rejected', reason = N'it came before it was armed'
+WHERE order_id = CAST(? AS nvarchar(96)) AND message_id = CAST(? AS nvarchar(128)) AND outcome = N'Stale';`,
+
+	takeUp: `UPDATE dbo.journal SET revision = ?, place = ?, outcome = ?, reason = ?, from_status = ?, to_status = ?, version = ?,
+  emitted = ?, decided_at = ?
+WHERE order_id = CAST(? AS nvarchar(96)) AND message_id = CAST(? AS nvarchar(128)) AND outcome = N'Held';`,
+
+	settle: list(`UPDATE dbo.outbox SET state = N'closed'
+WHERE order_id = CAST(? AS nvarchar(96)) AND message_id IN (`, `CAST(? AS nvarchar(128))`, `)
+  AND (state = N'waiting' OR (state = N'sent' AND purpose IS NOT NULL));`),
+
+	insertOutbox: list(`INSERT INTO dbo.outbox (order_id, seq, message_id, message_type, conversation, parent_id, origin_id, traceparent,
+  purpose, due_at, body, state, visible_at, created_at)
+VALUES `, `(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, `;`),
+
+	upsertRejected: `UPDATE dbo.rejected SET times = times + 1, last_at = ?17, reason = ?13 WHERE rejection_id = CAST(?1 AS nvarchar(64));
+IF @@ROWCOUNT = 0
+INSERT INTO dbo.rejected (rejection_id, order_id, message_id, message_type, conversation, parent_id, origin_id,
+  schema_version, traceparent, fingerprint, body, size, reason, [function], delivery_count, first_at, last_at, times)
+VALUES (?1, CAST(?2 AS nvarchar(128)), ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, 1);`,
+
+	// The lock keeps two claimers from each taking a row of one line; the time
+	// is read again behind it. The rows are picked first and then taken, by
+	// conditions that are looked at once more. See docs/adr/0010.
+	claim: `DECLARE @lock int, @token nvarchar(128) = ?1, @until datetime2(6), @most int = ?4;
+DECLARE @pick TABLE (order_id nvarchar(96) COLLATE Latin1_General_100_BIN2 NOT NULL, seq bigint NOT NULL, PRIMARY KEY (order_id, seq));
+BEGIN TRANSACTION;
+EXEC @lock = sp_getapplock @Resource = N'orderflow-claim', @LockMode = 'Exclusive', @LockOwner = 'Transaction', @LockTimeout = 2000;
+IF @lock < 0 THROW 50002, N'another claim takes too long', 1;
+SET @now = SYSUTCDATETIME();
+SET @until = ?2;
+INSERT INTO @pick (order_id, seq)
+SELECT TOP (@most) o.order_id, o.seq FROM dbo.outbox AS o
+WHERE o.state = N'waiting' AND o.visible_at <= ?3
+  AND (o.purpose IS NOT NULL OR NOT EXISTS (
+    SELECT 1 FROM dbo.outbox AS p
+    WHERE p.order_id = o.order_id AND p.seq <> o.seq AND p.purpose IS NULL
+      AND ((p.state = N'waiting' AND p.seq < o.seq) OR (p.token IS NOT NULL AND p.visible_at > ?3))))
+ORDER BY o.visible_at, o.order_id, o.seq;
+UPDATE o SET token = @token, visible_at = @until, attempts = o.attempts + 1
+FROM dbo.outbox AS o INNER JOIN @pick AS k ON k.order_id = o.order_id AND k.seq = o.seq
+WHERE o.state = N'waiting' AND o.visible_at <= ?3;`,
+
+	claimed: `SELECT o.order_id, o.seq, o.message_id, o.message_type, o.conversation, o.parent_id, o.origin_id, o.traceparent,
+  o.purpose, o.due_at, o.body, o.attempts, o.state
+FROM dbo.outbox AS o INNER JOIN @pick AS k ON k.order_id = o.order_id AND k.seq = o.seq
+WHERE o.token = CAST(? AS nvarchar(128)) ORDER BY o.order_id, o.seq;`,
+
+	markSent: `UPDATE dbo.outbox SET state = CASE WHEN purpose IS NULL OR state = N'waiting' THEN N'sent' ELSE state END,
+  token = NULL, sent_at = ?, broker_sequence = ?, last_error = N''
+WHERE order_id = CAST(? AS nvarchar(96)) AND seq = ? AND token = CAST(? AS nvarchar(128)) AND visible_at > ?;`,
+
+	markFailed: `UPDATE dbo.outbox SET token = NULL, visible_at = ?, last_error = ?
+WHERE order_id = CAST(? AS nvarchar(96)) AND seq = ? AND token = CAST(? AS nvarchar(128)) AND visible_at > ?;`,
+
+	giveBack: `UPDATE dbo.outbox SET token = NULL, visible_at = ?, attempts = attempts - 1
+WHERE order_id = CAST(? AS nvarchar(96)) AND seq = ? AND token = CAST(? AS nvarchar(128)) AND visible_at > ?;`,
+
+	story: `SELECT o.revision, o.version, o.status, o.state, o.created_at, o.since, o.updated_at,
+  (SELECT MAX(d.due_at) FROM dbo.outbox AS d WHERE d.order_id = o.order_id AND d.purpose IS NOT NULL AND d.state <> N'closed') AS due_at
+FROM dbo.orders AS o WHERE o.order_id = CAST(? AS nvarchar(96));`,
+
+	journal: `SELECT decided_at, message_id, message_type, parent_id, outcome, reason, from_status, to_status, version, emitted
+FROM dbo.journal WHERE order_id = CAST(? AS nvarchar(96)) ORDER BY revision, place;`,
+
+	outbox: `SELECT message_id, message_type, conversation, parent_id, origin_id, traceparent, purpose, due_at, body,
+  state, attempts, visible_at, sent_at, last_error
+FROM dbo.outbox WHERE order_id = CAST(? AS nvarchar(96)) ORDER BY seq;`,
+
+	rejected: `SELECT first_at, message_id, message_type, reason, times
+FROM dbo.rejected WHERE order_id = CAST(? AS nvarchar(128)) ORDER BY first_at, rejection_id;`,
+
+	revision: `SELECT revision FROM dbo.orders WHERE order_id = CAST(? AS nvarchar(96));`,
+
+	list: `SELECT order_id, status, version, state FROM dbo.orders ORDER BY order_id;`,
+
+	pending: `SELECT COUNT(*) AS pending FROM dbo.outbox WHERE state = N'waiting' AND (purpose IS NULL OR attempts > 0 OR visible_at <= ?);`,
+}
+
+// What is asked of SQL Server beside the orders.
+const (
+	// askVersion is the step of the schema that the database has; 0 without any.
+	askVersion = `IF OBJECT_ID(N'` + versionTable + `') IS NULL SELECT CAST(0 AS bigint) AS version
+ELSE SELECT COALESCE(MAX(version_id), 0) AS version FROM ` + versionTable + `;`
+
+	lockMigration = `DECLARE @lock int;
+EXEC @lock = sp_getapplock @Resource = N'orderflow-migrate', @LockMode = 'Exclusive', @LockOwner = 'Session', @LockTimeout = 60000;
+IF @lock < 0 THROW 50003, N'another migration takes too long', 1;`
+
+	unlockMigration = `EXEC sp_releaseapplock @Resource = N'orderflow-migrate', @LockOwner = 'Session';`
+)
