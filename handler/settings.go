@@ -69,7 +69,7 @@ func readSettings(environ map[string]string) (settings, error) {
 			wrong = append(wrong, fmt.Errorf("%s must be the name of a topic; it is empty", topic.name))
 		}
 	}
-	if s.SQLMaxConnections < 1 || s.SQLMaxConnections > 1000 {
+	if !unread["SqlMaxConnections"] && (s.SQLMaxConnections < 1 || s.SQLMaxConnections > 1000) {
 		wrong = append(wrong, fmt.Errorf("SqlMaxConnections must be between 1 and 1000; it is %d", s.SQLMaxConnections))
 	}
 	for _, d := range s.durations() {
