@@ -34,13 +34,14 @@ type Topics struct {
 }
 
 // Sender gives messages to Service Bus. It keeps one client and one sender for
-// each topic, which find the broker again by themselves. It is safe for
-// concurrent use.
+// each topic, and replaces those that do not find the broker again by
+// themselves. It is safe for concurrent use.
 type Sender struct {
-	client *azservicebus.Client
-	topics Topics
+	connection Connection
+	topics     Topics
 
 	mu      sync.Mutex
+	client  *azservicebus.Client
 	senders map[string]*azservicebus.Sender
 }
 
@@ -50,7 +51,7 @@ func New(c Connection, topics Topics) (*Sender, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Sender{client: client, topics: topics, senders: make(map[string]*azservicebus.Sender)}, nil
+	return &Sender{connection: c, topics: topics, client: client, senders: make(map[string]*azservicebus.Sender)}, nil
 }
 
 // NewClient makes a client that tries a broken link again at once and then
@@ -90,7 +91,7 @@ func (c Connection) client(options *azservicebus.ClientOptions) (*azservicebus.C
 // broker, in order, and returns the sequence number of each that was accepted:
 // that of the scheduled message for a deadline, 0 for a command. The error is
 // about the one after them; it wraps workflow.ErrMessageRefused when the broker
-// refuses the message itself.
+// refuses the message itself, which of a deadline it does not say.
 //
 // When the answer to a send is lost the messages are sent again, under the same
 // MessageIds. ctx needs a deadline: a silent broker is waited for until then.
@@ -108,7 +109,8 @@ func (s *Sender) Send(ctx context.Context, messages []workflow.Outgoing) ([]int6
 	}
 	sequences, err := send(ctx, sender, messages)
 	if err != nil {
-		return sequences, fmt.Errorf("send %s to %s: %w", messages[len(sequences)].ID, topic, classify(err))
+		s.renew(ctx, topic, sender, err)
+		return sequences, fmt.Errorf("send %s to %s: %w", messages[len(sequences)].ID, topic, err)
 	}
 	return sequences, nil
 }
@@ -119,6 +121,7 @@ func (s *Sender) Cancel(ctx context.Context, sequence int64) error {
 	sender, err := s.sender(s.topics.Orders)
 	if err == nil {
 		err = sender.CancelScheduledMessages(ctx, []int64{sequence}, nil)
+		s.renew(ctx, s.topics.Orders, sender, err)
 	}
 	var failed *azservicebus.Error
 	if errors.As(err, &failed) && failed.Code == azservicebus.CodeNotFound {
@@ -130,11 +133,13 @@ func (s *Sender) Cancel(ctx context.Context, sequence int64) error {
 	return nil
 }
 
-// schedule hands deadlines over, each for its own time.
+// schedule hands deadlines over, each for its own time. The wire has whole
+// milliseconds and is given the next: a deadline must not come early.
 func schedule(ctx context.Context, sender *azservicebus.Sender, messages []workflow.Outgoing) ([]int64, error) {
 	sequences := make([]int64, 0, len(messages))
 	for i := range messages {
-		given, err := sender.ScheduleMessages(ctx, []*azservicebus.Message{message(&messages[i])}, messages[i].DueAt, nil)
+		due := messages[i].DueAt.Add(time.Millisecond - 1).Truncate(time.Millisecond)
+		given, err := sender.ScheduleMessages(ctx, []*azservicebus.Message{message(&messages[i])}, due, nil)
 		if err != nil {
 			return sequences, err
 		}
@@ -147,29 +152,35 @@ func schedule(ctx context.Context, sender *azservicebus.Sender, messages []workf
 }
 
 // sendNow sends commands in as few batches as the link's size allows. A batch
-// holds one order's, so one session's, messages: that is what Send is given.
+// holds one order's, so one session's, messages: that is what Send is given. It
+// is taken or refused as a whole; after a refusal each goes by itself, so that
+// those before the one that is meant get through and that one is named.
 func sendNow(ctx context.Context, sender *azservicebus.Sender, messages []workflow.Outgoing) ([]int64, error) {
-	sent := 0
-	for sent < len(messages) {
+	for sent, most := 0, len(messages); sent < len(messages); {
 		batch, err := sender.NewMessageBatch(ctx, nil)
 		if err != nil {
-			return make([]int64, sent), err
+			return make([]int64, sent), err // about the entity
 		}
 		fit := 0
-		for ; sent+fit < len(messages); fit++ {
+		for ; fit < min(most, len(messages)-sent); fit++ {
 			if err = batch.AddMessage(message(&messages[sent+fit]), nil); err != nil {
 				break
 			}
 		}
-		if fit == 0 || (err != nil && !errors.Is(err, azservicebus.ErrMessageTooLarge)) {
-			return make([]int64, sent), err
+		if fit == 0 {
+			return make([]int64, sent), classify(err)
 		}
-		if err := sender.SendMessageBatch(ctx, batch, nil); err != nil {
-			return make([]int64, sent), err
+		err = sender.SendMessageBatch(ctx, batch, nil)
+		switch {
+		case err == nil:
+			sent += fit
+		case fit > 1 && refusesMessage(err):
+			most = 1
+		default:
+			return make([]int64, sent), classify(err)
 		}
-		sent += fit
 	}
-	return make([]int64, sent), nil
+	return make([]int64, len(messages)), nil
 }
 
 func (s *Sender) sender(topic string) (*azservicebus.Sender, error) {
@@ -185,8 +196,49 @@ func (s *Sender) sender(topic string) (*azservicebus.Sender, error) {
 	return sender, err
 }
 
+// renew gives a topic's sender up after an error that it would not get over, and
+// the client too if need be, so that the next call has another.
+func (s *Sender) renew(ctx context.Context, topic string, sender *azservicebus.Sender, err error) {
+	switch {
+	case endsConnection(err):
+		_ = s.replace(topic, sender).Close(ctx) // what it fails at is gone
+	case endsLink(err):
+		s.mu.Lock()
+		if s.senders[topic] == sender {
+			delete(s.senders, topic)
+		}
+		s.mu.Unlock()
+		_ = sender.Close(ctx)
+	}
+}
+
+type closer interface{ Close(context.Context) error }
+
+// replace makes another client unless that was done since the sender was in
+// use, and returns what is to be closed.
+func (s *Sender) replace(topic string, sender *azservicebus.Sender) closer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.senders[topic] != sender {
+		return sender
+	}
+	client, err := NewClient(s.connection)
+	if err != nil {
+		return sender // it was possible before; the next error tries again
+	}
+	old := s.client
+	s.client = client
+	clear(s.senders)
+	return old
+}
+
 // Close closes the client and its senders.
-func (s *Sender) Close(ctx context.Context) error { return s.client.Close(ctx) }
+func (s *Sender) Close(ctx context.Context) error {
+	s.mu.Lock()
+	client := s.client
+	s.mu.Unlock()
+	return client.Close(ctx)
+}
 
 // message is the outgoing message on the wire. Its ID is always the row's:
 // left out, the library would make one up, and duplicates would not be found.
