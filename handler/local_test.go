@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -69,12 +70,12 @@ func (p *process) ends(t *testing.T) string {
 
 func TestKilledAtTwentyRandomMomentsARunEndsAsAnUndisturbedOne(t *testing.T) {
 	t.Parallel()
-	calm := t.TempDir()
+	calm := folder(t)
 	undisturbed := sampleRun(t, calm)
 
 	t.Run("the host with its bus", func(t *testing.T) {
 		t.Parallel()
-		dir := t.TempDir()
+		dir := folder(t)
 		for kills := range 20 {
 			p := sampleRun(t, dir)
 			require.Eventually(t, func() bool { return strings.Contains(p.stdout.String(), "/api/orders") }, 20*time.Second, 5*time.Millisecond)
@@ -92,7 +93,7 @@ func TestKilledAtTwentyRandomMomentsARunEndsAsAnUndisturbedOne(t *testing.T) {
 
 	t.Run("the handler", func(t *testing.T) {
 		t.Parallel()
-		dir := t.TempDir()
+		dir := folder(t)
 		p := sampleRun(t, dir)
 		for range 20 {
 			select {
@@ -129,19 +130,22 @@ func killHandler(dir string) {
 
 func TestTheHandlerEndsWithTheHostThatStartedIt(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
+	dir := folder(t)
 	host := start(t, nil, "local", "-empty", "-dir", dir, "-port", "0")
 	require.Eventually(t, func() bool { return handlerPID(dir) > 0 }, 10*time.Second, 5*time.Millisecond)
 	handler, err := os.FindProcess(handlerPID(dir))
 	require.NoError(t, err)
 	require.NoError(t, handler.Signal(syscall.Signal(0)), "it runs")
 	host.kill()
-	require.Eventually(t, func() bool { return handler.Signal(syscall.Signal(0)) != nil }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool {
+		state, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", handler.Pid)) // whoever adopts it may not bury it
+		return handler.Signal(syscall.Signal(0)) != nil || strings.Contains(string(state), ") Z ")
+	}, 10*time.Second, 10*time.Millisecond)
 }
 
 func TestTheReadmesTranscriptIsWhatIsPrinted(t *testing.T) {
 	t.Parallel()
-	printed := sampleRun(t, t.TempDir()).ends(t)
+	printed := sampleRun(t, folder(t)).ends(t)
 	moment := regexp.MustCompile(` +\d+\.\ds`)
 	blocks := regexp.MustCompile("(?s)```text\n(.*?)```").FindAllStringSubmatch(document(t, "README.md"), 2)
 	require.Len(t, blocks, 2, "a timeline and the endings")
@@ -153,7 +157,7 @@ func TestTheReadmesTranscriptIsWhatIsPrinted(t *testing.T) {
 
 func TestASecondLocalRunOnTheSameFolderIsRefused(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
+	dir := folder(t)
 	first := start(t, nil, "local", "-empty", "-dir", dir, "-port", "0")
 	require.Eventually(t, func() bool { return strings.Contains(first.stdout.String(), "/api/orders") }, 10*time.Second, 5*time.Millisecond)
 	second := start(t, nil, "local", "-empty", "-dir", dir, "-port", "0")
@@ -165,7 +169,7 @@ func TestASecondLocalRunOnTheSameFolderIsRefused(t *testing.T) {
 
 func TestAFolderThatCannotBeUsedIsNotTakenForABusyOne(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
+	dir := folder(t)
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "in-use.lock"), 0o700)) // root may write anywhere, but not a folder
 	p := start(t, nil, "local", "-empty", "-dir", dir, "-port", "0")
 	require.Equal(t, exitFailed, p.exitCode(t, 2*time.Second))
@@ -175,7 +179,7 @@ func TestAFolderThatCannotBeUsedIsNotTakenForABusyOne(t *testing.T) {
 
 func TestAFolderIsTakenUnderItsOwnNameWhateverItIs(t *testing.T) {
 	t.Parallel()
-	parent := t.TempDir()
+	parent := folder(t)
 	for _, name := range []string{"a?b", "a%2Fb", "a b#c"} {
 		p := start(t, nil, "local", "-empty", "-dir", filepath.Join(parent, name), "-port", "0")
 		require.Eventually(t, func() bool { return strings.Contains(p.stdout.String(), "/api/orders") }, 10*time.Second, 5*time.Millisecond, "stderr: %s", &p.stderr)
@@ -188,7 +192,7 @@ func TestAFolderIsTakenUnderItsOwnNameWhateverItIs(t *testing.T) {
 
 func TestAWrongEndingIsNamedAndTheRunFails(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
+	dir := folder(t)
 	db, err := store.Open(t.Context(), filepath.Join(dir, "orders.db"), store.Options{Now: time.Now})
 	require.NoError(t, err)
 	other := simulation.Samples()[0] // an order of the same ID that cannot be had
@@ -207,7 +211,7 @@ func TestAWrongEndingIsNamedAndTheRunFails(t *testing.T) {
 
 func TestARunThatIsStoppedBeforeItsEndIsNotTakenForAGoodOne(t *testing.T) {
 	t.Parallel()
-	p := sampleRun(t, t.TempDir())
+	p := sampleRun(t, folder(t))
 	require.Eventually(t, func() bool { return strings.Contains(p.stdout.String(), "order-1-ships") }, 10*time.Second, 5*time.Millisecond)
 	require.NoError(t, p.cmd.Process.Signal(os.Interrupt))
 	require.Equal(t, exitFailed, p.exitCode(t, 10*time.Second))

@@ -107,6 +107,18 @@ type served struct {
 	url string
 }
 
+// folder is a folder for a local run. A handler whose host was killed may write
+// to it for a moment longer, so it is removed when that is over.
+func folder(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "orderflow-run-") //nolint:usetesting // t.TempDir does not wait
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.Eventually(t, func() bool { return os.RemoveAll(dir) == nil }, 10*time.Second, 20*time.Millisecond)
+	})
+	return dir
+}
+
 // nowhere is a Service Bus that does not answer.
 const nowhere = "Endpoint=sb://127.0.0.1:9;SharedAccessKeyName=k;SharedAccessKey=a2V5;UseDevelopmentEmulator=true"
 

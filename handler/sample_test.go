@@ -26,7 +26,7 @@ const inventorySample = "docs/samples/inventory-js"
 // language, with Azure's own client, takes the place of a simulated one.
 func TestAnInventoryServiceInJavaScriptTakesPartInOrders(t *testing.T) {
 	t.Parallel()
-	sample, dir := sampleWithPackages(t), t.TempDir()
+	sample, dir := sampleWithPackages(t), folder(t)
 	local := start(t, nil, "local", "-empty", "-without", "inventory", "-dir", dir, "-port", "0", "-bus-port", "0", "-deadline", "2m")
 	connection, api := local.printed(t, `Service Bus clients: (.+)\n`), local.printed(t, `curl (http://.+/api/orders)/`)
 	inventory := startSample(t, sample, connection)
@@ -94,7 +94,7 @@ func sampleWithPackages(t *testing.T) string {
 			t.Skipf("not run: %s is not installed", tool)
 		}
 	}
-	dir := t.TempDir()
+	dir := folder(t)
 	for _, name := range []string{"package.json", "package-lock.json", ".npmrc", "inventory.mjs"} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(document(t, filepath.Join(inventorySample, name))), 0o600))
 	}

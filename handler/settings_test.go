@@ -115,7 +115,7 @@ func TestABadFlagOfLocalModeIsNamed(t *testing.T) {
 			t.Parallel()
 			args := c.args
 			if args[0] == "local" && !slices.Contains(args, "-dir") {
-				args = append(slices.Clone(args[:1]), append([]string{"-dir", t.TempDir()}, args[1:]...)...)
+				args = append(slices.Clone(args[:1]), append([]string{"-dir", folder(t)}, args[1:]...)...)
 			}
 			p := start(t, nil, args...)
 			require.Equal(t, c.code, p.exitCode(t, 2*time.Second))
