@@ -127,7 +127,7 @@ func (h *handler) run(ctx context.Context, listener net.Listener, database strin
 				failed <- fmt.Errorf("SqlConnection: %w", err)
 			}
 		})
-		wake <- struct{}{} // what a former process left is sent now
+		options.Wake() // what a former process left is sent now
 		dispatcher.Run(ctx, wake)
 	})
 
