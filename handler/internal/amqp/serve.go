@@ -87,12 +87,18 @@ func Serve(ctx context.Context, nc net.Conn, h Handler, o Options) error {
 	err := c.loop(ctx, linksCtx)
 	close(c.done)
 	cancelLinks()
+	if ctx.Err() != nil { // who does not read must not hold up the end
+		defer time.AfterFunc(lastWords, func() { _ = nc.Close() }).Stop()
+	}
 	c.flush()
 	_ = nc.Close()
 	helpers.Wait()
 	c.links.Wait()
 	return err
 }
+
+// lastWords is how long a client may take to hear that the server stops.
+const lastWords = time.Second
 
 // begin opens the connection, for no longer than HandshakeTimeOut.
 func (c *conn) begin(ctx context.Context) error {

@@ -9,6 +9,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"orderflow/handler/internal/amqp"
@@ -18,6 +19,9 @@ import (
 // maxMessageSize is what a client is told about the largest message or batch,
 // in bytes: the limit of the Standard tier.
 const maxMessageSize = 256 << 10
+
+// acceptPause is the pause when there are too many connections for the system.
+const acceptPause = 100 * time.Millisecond
 
 // Config is how a bus is served. The zero value lets in everyone who can reach
 // a loopback address.
@@ -74,6 +78,14 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		nc, err := ln.Accept()
 		if ctx.Err() != nil {
 			return nil
+		}
+		if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+			s.config.Log.WarnContext(ctx, "no connection can be taken now", "error", err)
+			select {
+			case <-time.After(acceptPause):
+			case <-ctx.Done():
+			}
+			continue
 		}
 		if err != nil {
 			return fmt.Errorf("serve bus: %w", err)

@@ -58,6 +58,15 @@ func newLife() *life {
 	return &life{ready: make(chan struct{}), over: make(chan struct{})}
 }
 
+func (l *life) isOver() bool {
+	select {
+	case <-l.over:
+		return true
+	default:
+		return false
+	}
+}
+
 func newTransport() *http.Transport {
 	return &http.Transport{
 		DisableCompression:  true,
@@ -123,16 +132,23 @@ func (w *worker) probe(ctx context.Context) error {
 	}
 }
 
-// awaitReady waits until the present life is ready.
+// awaitReady waits until the present life is ready. One that ends before that
+// may never be: supervise knows only the life that is there when it looks, so
+// whoever waits goes on with the next.
 func (w *worker) awaitReady(ctx context.Context) (*life, error) {
-	life := w.present()
-	select {
-	case <-life.ready:
-		return life, nil
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	case <-w.stopped:
-		return nil, ErrStopped
+	for {
+		life := w.present()
+		select {
+		case <-life.ready:
+			if !life.isOver() {
+				return life, nil
+			}
+		case <-life.over:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-w.stopped:
+			return nil, ErrStopped
+		}
 	}
 }
 
