@@ -222,7 +222,9 @@ var (
 
 	passing = []int32{
 		1204, 1222, // no memory for locks, lock timeout
-		601,                                                  // data moved under a read
+		601,                // data moved under a read
+		207, 208, 229, 262, // a table, a column or a right is missing: a person mends that, and no message is at fault
+		976, 978, 982, 6005, // a replica that is not readable, a server that shuts down
 		926, 983, 3906, 4060, 4221, 18401, 18456, 40532, 916, // not open, starting, failing over, or not yet known to it
 		37396,                      // the token has expired
 		64, 121, 233, 10053, 10054, // the connection broke

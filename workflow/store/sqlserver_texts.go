@@ -77,7 +77,8 @@ VALUES (?1, CAST(?2 AS nvarchar(128)), ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12
 	// The lock keeps two claimers from each taking a row of one line; the time
 	// is read again behind it. The rows are picked first and then taken, by
 	// conditions that are looked at once more. See docs/adr/0010.
-	claim: `DECLARE @lock int, @token nvarchar(128) = ?1, @until datetime2(6), @most int = ?4;
+	claim: `SET LOCK_TIMEOUT 1000; -- less than others wait for the lock of the claim
+DECLARE @lock int, @token nvarchar(128) = ?1, @until datetime2(6), @most int = ?4;
 DECLARE @pick TABLE (order_id nvarchar(96) COLLATE Latin1_General_100_BIN2 NOT NULL, seq bigint NOT NULL, PRIMARY KEY (order_id, seq));
 BEGIN TRANSACTION;
 EXEC @lock = sp_getapplock @Resource = N'orderflow-claim', @LockMode = 'Exclusive', @LockOwner = 'Transaction', @LockTimeout = 2000;
