@@ -1,6 +1,9 @@
 package workflow
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // Errors that rooms tell apart. They wrap these with what was attempted.
 var (
@@ -13,4 +16,7 @@ var (
 	// again is of little use. Any other failure to send is the entity's
 	// trouble, not the message's.
 	ErrMessageRefused = errors.New("the broker refuses the message")
+	// ErrNeverAccepted: a refusal that no other attempt can change, such as that
+	// of a message too large for the broker. It is an ErrMessageRefused too.
+	ErrNeverAccepted = fmt.Errorf("%w for good", ErrMessageRefused)
 )

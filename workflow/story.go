@@ -16,7 +16,13 @@ type Story struct {
 	Journal    []Entry    // what was handled, oldest first
 	Outbox     []Dispatch // what is to be sent or was, oldest first
 	Held       []Envelope // what waits to become acceptable, oldest first
-	Rejected   []Refusal  // what was refused for good, oldest first
+	// BlockedBy is the MessageId of the message that blocks the order, empty when
+	// none does.
+	BlockedBy string
+	// Line is what waits to be handled in order: behind the blocking message,
+	// which is the first, or while those before it are handled.
+	Line     []Envelope
+	Rejected []Refusal // what was refused for good, oldest first
 }
 
 // Entry is one line of an order's journal: a message and what was decided.
@@ -40,13 +46,21 @@ const (
 	DispatchSent = "sent"
 	// DispatchClosed: nobody wants it any more.
 	DispatchClosed = "closed"
+	// DispatchRecall: a deadline that nobody wants any more and that the broker
+	// has scheduled; it is to be cancelled there, which is best effort.
+	DispatchRecall = "recall"
+	// DispatchDead: a command that the broker refused for good. It is out of its
+	// order's way; a person sends it again or discards it.
+	DispatchDead = "dead"
 )
 
 // Dispatch is one outbox row as people see it.
 type Dispatch struct {
 	Outgoing
-	State         string // DispatchWaiting, DispatchSent or DispatchClosed
-	Attempts      int
+	State         string // one of the Dispatch… texts
+	Attempts      int    // how often it was claimed to be sent
+	Refusals      int    // how often the broker refused the message itself
+	Deaths        int    // how often it was given up
 	NextAttemptAt time.Time
 	SentAt        time.Time // zero until sent
 	LastError     string

@@ -137,6 +137,12 @@ const (
 	Stale Outcome = "Stale"
 	// Held: not yet acceptable; kept, in order, until it is.
 	Held Outcome = "Held"
+	// Blocked: it could not be handled for a reason that is not its own, or it
+	// waits behind one that could not; kept, in order, for a person to retry or
+	// skip.
+	Blocked Outcome = "Blocked"
+	// Skipped: a person gave up a blocked message; it is never run.
+	Skipped Outcome = "Skipped"
 	// Rejected: refused for good; kept apart with its bytes and the reason.
 	Rejected Outcome = "Rejected"
 	// Failed: could not be decided now; nothing was written, deliver it again.

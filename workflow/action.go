@@ -1,0 +1,87 @@
+package workflow
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// ActionKind is what an operator does to one message of an order, beside the
+// process: it moves no status. (Retry, ResolveCompleted and ResolveCancelled
+// are messages of the process.) The texts are stored.
+type ActionKind string
+
+// The actions.
+const (
+	// RetryMessage: the message that blocks the order is handled again, and then
+	// those that wait behind it.
+	RetryMessage ActionKind = "RetryMessage"
+	// SkipMessage: the message that blocks the order is given up, and those that
+	// wait behind it are handled.
+	SkipMessage ActionKind = "SkipMessage"
+	// SendAgain: a command that is dead, or was not answered, is sent again
+	// under its own MessageId.
+	SendAgain ActionKind = "SendAgain"
+	// DiscardCommand: a command that is dead, or was not answered, is closed.
+	DiscardCommand ActionKind = "DiscardCommand"
+)
+
+// ActionKinds lists the actions.
+func ActionKinds() []ActionKind {
+	return []ActionKind{RetryMessage, SkipMessage, SendAgain, DiscardCommand}
+}
+
+// Action is something an operator asks for about one message of an order. It is
+// journalled like a message.
+type Action struct {
+	// ID is its MessageId: the same asked twice is one action. Empty takes one
+	// made of the order, the action and the order's revision.
+	ID      string
+	Kind    ActionKind
+	OrderID string
+	// Target is the MessageId of the blocking message, or of the command.
+	Target string
+	Reason string // why, in the operator's words; required
+	Actor  string // who
+}
+
+// Fault says what is missing of an action; empty when nothing is.
+func (a Action) Fault() string {
+	switch {
+	case !slices.Contains(ActionKinds(), a.Kind):
+		return fmt.Sprintf("the action %s is not known", quote(string(a.Kind)))
+	case OrderIDFault(a.OrderID) != "":
+		return "the order ID " + OrderIDFault(a.OrderID)
+	case IDFault(a.Target) != "":
+		return "the ID of the message that is meant " + IDFault(a.Target)
+	case a.ID != "" && IDFault(a.ID) != "":
+		return "the MessageId of the action " + IDFault(a.ID)
+	case a.Reason == "":
+		return "the reason is missing"
+	}
+	return ""
+}
+
+// SendAgainFault says why a command of an order may not be sent again; empty
+// when it may. quiet is how long ago it was sent, window for how long the
+// broker remembers the MessageIds it was sent.
+func SendAgainFault(o Order, commandID, state string, quiet, window time.Duration) string {
+	switch {
+	case state == DispatchWaiting:
+		return "it is waiting to be sent already"
+	case !o.Awaits(commandID):
+		return "its answer is not awaited any more: it can only be discarded"
+	case state == DispatchSent && quiet < window:
+		return fmt.Sprintf("it was sent %s ago, and the broker drops what it is sent twice within %s: wait until then", quiet.Round(time.Second), window)
+	case state == DispatchDead, state == DispatchSent:
+		return ""
+	}
+	return "it is " + state
+}
+
+// Forgiven is the order without the problem noted about a command, which is
+// sent again.
+func (o Order) Forgiven() Order {
+	o.Problem = ""
+	return o
+}
