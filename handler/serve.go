@@ -236,12 +236,12 @@ func (l *lateStore) Story(ctx context.Context, orderID string) (workflow.Story, 
 	return s.Story(ctx, orderID)
 }
 
-func (l *lateStore) Claim(ctx context.Context, token string, most int, lease time.Duration) ([]workflow.Claimed, error) {
+func (l *lateStore) Claim(ctx context.Context, token string, want workflow.Want, most int, lease time.Duration) ([]workflow.Claimed, error) {
 	s, err := l.get(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return s.Claim(ctx, token, most, lease)
+	return s.Claim(ctx, token, want, most, lease)
 }
 
 func (l *lateStore) Mark(ctx context.Context, token string, marks []workflow.Mark) error {

@@ -62,25 +62,59 @@ func (a Action) Fault() string {
 	return ""
 }
 
-// SendAgainFault says why a command of an order may not be sent again; empty
-// when it may. quiet is how long ago it was sent, window for how long the
-// broker remembers the MessageIds it was sent.
-func SendAgainFault(o Order, commandID, state string, quiet, window time.Duration) string {
+// Message is the action as it is journalled: its parent is the message that is
+// meant.
+func (a Action) Message() Message {
+	kind := MessageType(a.Kind)
+	said := map[string]any{"orderId": a.OrderID, "messageId": a.Target, "reason": a.Reason}
+	if a.Actor != "" {
+		said["actor"] = a.Actor
+	}
+	return Message{
+		Envelope:    Envelope{ID: a.ID, Type: kind, OrderID: a.OrderID, ParentID: a.Target, Schema: "1", Body: mustJSON(said)},
+		Facts:       Facts{CommandID: a.Target, Reason: a.Reason},
+		Fingerprint: fingerprint(kind, said),
+	}
+}
+
+// Words say what was done, by whom and why, for the journal.
+func (a Action) Words() string {
+	words := map[ActionKind]string{
+		RetryMessage: "handled again", SkipMessage: "skipped", SendAgain: "sent again", DiscardCommand: "discarded",
+	}[a.Kind]
+	if a.Actor != "" {
+		words += " by " + a.Actor
+	}
+	return words + ": " + a.Reason
+}
+
+// CommandFault says why the command that an action means may not be sent again
+// or discarded; empty when it may. state is that of its row, empty for none;
+// quiet is how long ago it was sent, and window for how long the broker
+// remembers the MessageIds it was sent.
+func (a Action) CommandFault(o Order, state string, quiet, window time.Duration) string {
+	switch state {
+	case "":
+		return "the order sent no such command"
+	case DispatchWaiting:
+		return "it is waiting to be sent"
+	case DispatchDead, DispatchSent:
+	default:
+		return "it is " + state
+	}
 	switch {
-	case state == DispatchWaiting:
-		return "it is waiting to be sent already"
-	case !o.Awaits(commandID):
+	case a.Kind == DiscardCommand:
+		return ""
+	case !o.Awaits(a.Target):
 		return "its answer is not awaited any more: it can only be discarded"
 	case state == DispatchSent && quiet < window:
 		return fmt.Sprintf("it was sent %s ago, and the broker drops what it is sent twice within %s: wait until then", quiet.Round(time.Second), window)
-	case state == DispatchDead, state == DispatchSent:
-		return ""
 	}
-	return "it is " + state
+	return ""
 }
 
-// Forgiven is the order without the problem noted about a command, which is
-// sent again.
+// Forgiven is the order without the problem noted about a command, now that it
+// is sent again.
 func (o Order) Forgiven() Order {
 	o.Problem = ""
 	return o

@@ -20,6 +20,12 @@ type Decision struct {
 	Command *Outgoing
 	// Deadline is what is armed, nil for none.
 	Deadline *Outgoing
+	// Late is how long after it was due a deadline was decided about, by database
+	// time; zero for any other message.
+	Late time.Duration
+	// Trouble is what went wrong on the way, for the log: the stack of a panic,
+	// or which early message blocks the order now.
+	Trouble string
 }
 
 // Outgoing is a message that an order sends: a command to another service, or

@@ -55,6 +55,16 @@ func DeadlineBody(orderID, timeoutID string, dueAt time.Time) []byte {
 	}{orderID, timeoutID, dueAt.UTC()})
 }
 
+// DeathBody is the JSON body of the message that tells an order that one of its
+// commands could not be sent.
+func DeathBody(orderID, commandID, reason string) []byte {
+	return mustJSON(struct {
+		OrderID   string `json:"orderId"`
+		CommandID string `json:"commandId"`
+		Reason    string `json:"reason"`
+	}{orderID, commandID, reason})
+}
+
 // ActionBody is the JSON body of an operator's action on an order as seen at a
 // version.
 func ActionBody(orderID string, version int64, reason string) []byte {

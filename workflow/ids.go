@@ -49,7 +49,8 @@ func ownID(orderID, id string) bool {
 	name, _, _ := strings.Cut(rest, ":")
 	switch name {
 	case string(InventoryTimeout), string(PaymentTimeout), string(ShipmentTimeout), string(CompensationTimeout),
-		step(Retry), step(ResolveCancelled), step(ResolveCompleted):
+		step(Retry), step(ResolveCancelled), step(ResolveCompleted),
+		step(MessageType(RetryMessage)), step(MessageType(SkipMessage)), step(MessageType(SendAgain)), step(MessageType(DiscardCommand)):
 		return true
 	}
 	return strings.Contains(rest, ":dead:")

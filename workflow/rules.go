@@ -144,9 +144,7 @@ func attemptOf(o *Order, command MessageType, id string) int {
 
 // operatorsActions is rule 7: a person decides about the order that was seen.
 func operatorsActions(o *Order, m *Message) (Outcome, string) {
-	switch m.Type {
-	case Retry, ResolveCancelled, ResolveCompleted:
-	default:
+	if !m.Type.Action() {
 		return "", ""
 	}
 	if m.Facts.Version != o.Version {

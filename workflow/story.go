@@ -63,6 +63,7 @@ type Dispatch struct {
 	Deaths        int    // how often it was given up
 	NextAttemptAt time.Time
 	SentAt        time.Time // zero until sent
+	ClosedAt      time.Time // since when nobody wants it; zero while somebody does
 	LastError     string
 }
 

@@ -95,6 +95,12 @@ func (t MessageType) Internal() bool {
 	}
 }
 
+// Action reports whether a message of this type is a person's decision about an
+// order that was seen at a version.
+func (t MessageType) Action() bool {
+	return t == Retry || t == ResolveCancelled || t == ResolveCompleted
+}
+
 // Purpose names a deadline: what it bounds the wait for.
 type Purpose string
 

@@ -73,7 +73,7 @@ func (t *table) state(id string) string {
 	}
 }
 
-func (t *table) Claim(_ context.Context, token string, most int, lease time.Duration) ([]workflow.Claimed, error) {
+func (t *table) Claim(_ context.Context, token string, _ workflow.Want, most int, lease time.Duration) ([]workflow.Claimed, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.claims++

@@ -17,7 +17,7 @@ import (
 type Rows interface {
 	// Claim takes rows that may be sent now, until the lease ends; those of one
 	// order in the order of their Seq.
-	Claim(ctx context.Context, token string, most int, lease time.Duration) ([]workflow.Claimed, error)
+	Claim(ctx context.Context, token string, want workflow.Want, most int, lease time.Duration) ([]workflow.Claimed, error)
 	// Mark records what became of them; it changes nothing once the lease is
 	// over.
 	Mark(ctx context.Context, token string, marks []workflow.Mark) error
@@ -127,7 +127,7 @@ func (d *Dispatcher) claim(ctx context.Context, most int) ([]line, int, error) {
 	// Counted from before it asks, and with a margin for the mark.
 	over := make(chan struct{})
 	time.AfterFunc(lease-d.sendTimeout()-lease/10, func() { close(over) })
-	claimed, err := d.Rows.Claim(ctx, token, most, lease)
+	claimed, err := d.Rows.Claim(ctx, token, workflow.Want{Commands: true, Deadlines: true}, most, lease)
 	if err != nil {
 		return nil, 0, fmt.Errorf("drain the outbox: %w", err)
 	}

@@ -82,8 +82,8 @@ func TestADeadlineIsNotHeldBackByAStuckCommand(t *testing.T) {
 // runs is a table that claims whole runs of an order, as a database may.
 type runs struct{ *table }
 
-func (r runs) Claim(ctx context.Context, token string, most int, lease time.Duration) ([]workflow.Claimed, error) {
-	claimed, err := r.table.Claim(ctx, token, most, lease)
+func (r runs) Claim(ctx context.Context, token string, want workflow.Want, most int, lease time.Duration) ([]workflow.Claimed, error) {
+	claimed, err := r.table.Claim(ctx, token, want, most, lease)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, next := range r.rows {

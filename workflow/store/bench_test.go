@@ -119,7 +119,7 @@ func BenchmarkClaim(b *testing.B) {
 	b.ResetTimer()
 	for n := range b.N {
 		token := fmt.Sprint("token-", n)
-		claimed, err := s.Claim(context.Background(), token, 100, time.Minute)
+		claimed, err := s.Claim(context.Background(), token, workflow.Want{Commands: true, Deadlines: true}, 100, time.Minute)
 		if err != nil || len(claimed) != 10 {
 			b.Fatal(len(claimed), err)
 		}

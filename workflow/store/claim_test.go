@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"orderflow/workflow"
 )
 
 func TestACommandClosedBetweenItsClaimAndItsReadingHoldsNothingBack(t *testing.T) {
@@ -21,10 +23,10 @@ func TestACommandClosedBetweenItsClaimAndItsReadingHoldsNothingBack(t *testing.T
 		}
 		return nil
 	}, nil)
-	claimed, err := s.Claim(t.Context(), "first", 10, time.Minute)
+	claimed, err := s.Claim(t.Context(), "first", workflow.Want{Commands: true, Deadlines: true}, 10, time.Minute)
 	require.NoError(t, err)
 	require.Empty(t, claimed, "what it claimed is not wanted any more")
-	claimed, err = s.Claim(t.Context(), "second", 10, time.Minute)
+	claimed, err = s.Claim(t.Context(), "second", workflow.Want{Commands: true, Deadlines: true}, 10, time.Minute)
 	require.NoError(t, err)
 	require.Len(t, claimed, 1, "nobody has anything of this order in hands")
 	require.Equal(t, "order-42:capture-payment:1", claimed[0].ID)

@@ -14,8 +14,9 @@ import (
 const seqStep = 1000
 
 // commit is the one transaction of a message: state with its revision check,
-// journal, settled and new outbox rows, rejections.
-func (s *Store) commit(f *found, r workflow.Result) (batch, error) {
+// journal, settled and new outbox rows, rejections. A poison is an early message
+// that failed as it was taken up: the order is blocked by it.
+func (s *Store) commit(f *found, r workflow.Result, p poison) (batch, error) {
 	b := make(batch, 0, 4)
 	first := &r.Decisions[0]
 	if first.Outcome == workflow.Rejected {
@@ -29,13 +30,16 @@ func (s *Store) commit(f *found, r workflow.Result) (batch, error) {
 		return nil, err
 	}
 	b = append(b, row)
+	revision := f.revision + 1
 	if first.Outcome == workflow.Rejected {
+		if f.inLine() {
+			b = append(b, s.takenUp(revision, 0, first))
+		}
 		return b, nil
 	}
-	revision := f.revision + 1
 	for place := range r.Decisions {
 		d := &r.Decisions[place]
-		if place == 0 {
+		if place == 0 && !f.inLine() {
 			if f.strayed(d.Message) {
 				b = append(b, statement{s.text.giveUpID, []any{d.Message.OrderID, d.Message.ID}, 1})
 			}
@@ -43,9 +47,12 @@ func (s *Store) commit(f *found, r workflow.Result) (batch, error) {
 			continue
 		}
 		b = append(b, s.takenUp(revision, place, d))
-		if d.Outcome == workflow.Rejected {
+		if place > 0 && d.Outcome == workflow.Rejected {
 			b = append(b, s.reject(rejection(d.Message, d.Reason))...)
 		}
+	}
+	if p.id != "" {
+		b = append(b, s.block(r.Order.ID, p)...)
 	}
 	if ids := r.Settled(); len(ids) > 0 {
 		b = append(b, s.settle(r.Order.ID, ids))
@@ -108,7 +115,7 @@ func emitted(d *workflow.Decision) string {
 // settle closes outbox rows that are no longer wanted: deadlines always, a
 // stale delivery being harmless; commands that were not sent.
 func (s *Store) settle(orderID string, ids []string) statement {
-	args := append(make([]any, 0, len(ids)+1), orderID)
+	args := append(make([]any, 0, len(ids)+3), now, now, orderID)
 	for _, id := range ids {
 		args = append(args, id)
 	}

@@ -72,7 +72,7 @@ func TestWhatTheOutboxCosts(t *testing.T) {
 	var claimed []workflow.Claimed
 	ran, _ := spy.during(func() {
 		var err error
-		claimed, err = s.Claim(t.Context(), "t", 100, time.Minute)
+		claimed, err = s.Claim(t.Context(), "t", workflow.Want{Commands: true, Deadlines: true}, 100, time.Minute)
 		require.NoError(t, err)
 	})
 	require.Len(t, claimed, 10)
@@ -113,16 +113,40 @@ func TestWhatRunsForEveryMessageReadsAnIndex(t *testing.T) {
 		args       []any
 		by         []string
 	}{
-		{"load", s.text.load, []any{"o", "m", "d"}, []string{"PRIMARY KEY (order_id=?)", "journal_by_message", "outbox_by_message", "journal_held"}},
+		{"load", s.text.load, []any{"o", "m", "d"}, []string{"PRIMARY KEY (order_id=?)", "journal_by_message", "outbox_by_message", "journal_held", "journal_line"}},
 		{"held", s.text.held, []any{"o"}, []string{"(order_id=?)"}},
 		{"update the order", s.text.updateOrder, []any{1, "s", "{}", at, at, "o", 1}, []string{"PRIMARY KEY (order_id=?)"}},
 		{"take up", s.text.takeUp, []any{1, 1, "o", "r", "f", "t", 1, "[]", at, "o", "m"}, []string{"journal"}},
-		{"settle", s.text.settle(2), []any{"o", "a", "b"}, []string{"outbox_by_message (order_id=? AND message_id=?)"}},
-		{"claim", s.text.claim, []any{"t", at, at, 100}, []string{"outbox_waiting (visible_at<?)", "p USING PRIMARY KEY (order_id=?)"}},
+		{"settle", s.text.settle(2), []any{at, at, "o", "a", "b"}, []string{"outbox_by_message (order_id=? AND message_id=?)"}},
+		{"claim", s.text.claim, []any{"t", at, at, 100, 1, 1}, []string{"outbox_waiting (visible_at<?)", "p USING PRIMARY KEY (order_id=?)"}},
 		{"claimed", s.text.claimed, []any{"t"}, []string{"outbox_claimed (token=?)"}},
 		{"mark sent", s.text.markSent, []any{at, nil, "o", 1, "t", at}, []string{"PRIMARY KEY (order_id=? AND seq=?)"}},
-		{"mark failed", s.text.markFailed, []any{at, "e", "o", 1, "t", at}, []string{"PRIMARY KEY (order_id=? AND seq=?)"}},
+		{"mark failed", s.text.markFailed, []any{at, "e", 0, "o", 1, "t", at}, []string{"PRIMARY KEY (order_id=? AND seq=?)"}},
 		{"give back", s.text.giveBack, []any{at, "o", 1, "t", at}, []string{"PRIMARY KEY (order_id=? AND seq=?)"}},
+		{"renew", s.text.renew, []any{at, "t", at}, []string{"outbox_claimed (token=?)"}},
+		{"bury", s.text.bury, []any{"e", "o", 1, "t", at}, []string{"PRIMARY KEY (order_id=? AND seq=?)"}},
+		{"touch the order", s.text.touchOrder, []any{at, "o", 1}, []string{"PRIMARY KEY (order_id=?)"}},
+		{"block", s.text.block, []any{"m", "o"}, []string{"PRIMARY KEY (order_id=?)"}},
+		{"into the line", s.text.line, []any{"r", "o", "m"}, []string{"journal USING PRIMARY KEY (order_id=?)", "p USING PRIMARY KEY (order_id=?)"}},
+		{"the first in the line", s.text.first, []any{"o"}, []string{"j USING PRIMARY KEY (order_id=?)"}},
+		{"a command", s.text.command, []any{"o", "m"}, []string{"outbox_by_message"}},
+		{"send again", s.text.sendAgain, []any{1, at, "o", "m", "dead"}, []string{"outbox_by_message"}},
+		{"discard", s.text.discard, []any{at, "o", "m", "dead"}, []string{"outbox_by_message"}},
+		{"recalls", s.text.recalls, []any{at, 1}, []string{"outbox_recall (due_at>?)"}},
+		{"recalled", s.text.recalled, []any{"o", 1}, []string{"PRIMARY KEY (order_id=? AND seq=?)"}},
+		{"lost deadlines", s.text.lost, []any{at, 1}, []string{"outbox_handed_over (due_at<?)", "j USING PRIMARY KEY (order_id=?)"}},
+		{"resend", s.text.resend, []any{at, "o", 1, at}, []string{"PRIMARY KEY (order_id=? AND seq=?)"}},
+		{"forget recalls", s.text.forgetRecalls, []any{at}, []string{"outbox_recall"}},
+		{"too early", s.text.tooEarly, []any{at, 1}, []string{"journal_held_since (received_at<?)"}},
+		{"give up early", s.text.giveUpEarly, []any{"r", at, "o", "m"}, []string{"journal"}},
+		{"lines", s.text.lines, []any{1}, []string{"journal_line"}},
+		{"at rest", s.text.atRest, []any{at, 1}, []string{"orders_at_rest (updated_at<?)"}},
+		{"purge", s.text.purge, []any{at, "o", 1}, []string{"PRIMARY KEY (order_id=?)"}},
+		{"purge the journal", s.text.purgeJournal, []any{"o", 1}, []string{"PRIMARY KEY (order_id=?"}},
+		{"purge the outbox", s.text.purgeOutbox, []any{"o", 1}, []string{"PRIMARY KEY (order_id=?"}},
+		{"keep purging", s.text.keepPurging, []any{"o"}, []string{"PRIMARY KEY (order_id=?)"}},
+		{"the story's line", s.text.inLine, []any{"o"}, []string{"journal_line (order_id=?)"}},
+		{"backlog", s.text.backlog, []any{at, at, at}, []string{"outbox_waiting (visible_at<?)", "outbox_dead", "orders_blocked", "journal_held", "outbox_handed_over (due_at<?)"}},
 		{"pending", s.text.pending, []any{at}, []string{"outbox_waiting"}},
 		{"the story's order", s.text.story, []any{"o"}, []string{"PRIMARY KEY (order_id=?)"}},
 		{"the story's journal", s.text.journal, []any{"o"}, []string{"PRIMARY KEY (order_id=?)"}},
@@ -165,7 +189,7 @@ func TestAClaimBesideManySentRowsAndDeadlinesAheadIsFast(t *testing.T) {
 		require.NoError(t, err)
 	}
 	begun := time.Now()
-	claimed, err := s.Claim(t.Context(), "t", 100, time.Minute)
+	claimed, err := s.Claim(t.Context(), "t", workflow.Want{Commands: true, Deadlines: true}, 100, time.Minute)
 	require.NoError(t, err)
 	require.Len(t, claimed, 10)
 	require.Less(t, time.Since(begun), time.Second, "a scan would take longer, an index takes a few milliseconds")

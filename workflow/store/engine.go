@@ -72,16 +72,25 @@ const now relative = 0
 // filled in the order in which the logic gives the arguments. Those that take a
 // list are made for its length.
 type texts struct {
-	load, held                       string
-	insertOrder, updateOrder         string
-	insertJournal, giveUpID, takeUp  string
-	settle, insertOutbox             func(n int) string
-	upsertRejected                   string
-	claim, claimed                   string // asked together
-	markSent, markFailed, giveBack   string
-	story, journal, outbox, rejected string
-	revision                         string
-	list, pending                    string
+	load, held                           string
+	insertOrder, updateOrder, touchOrder string
+	insertJournal, giveUpID, takeUp      string
+	settle, insertOutbox                 func(n int) string
+	upsertRejected                       string
+	block, line, blame, first            string // the order behind a message that fails
+	claim, claimed                       string // asked together
+	renew, renewed                       string // asked together
+	markSent, markFailed, giveBack       string
+	deaths, bury                         string
+	recalls, recalled                    string
+	command, sendAgain, discard          string
+	lost, resend, forgetRecalls          string // the sweep
+	tooEarly, giveUpEarly, lines         string
+	atRest, purge, purgeJournal          string
+	purgeOutbox, keepPurging             string
+	story, journal, outbox, inLine       string
+	rejected, revision                   string
+	list, pending, backlog               string
 }
 
 // list makes a text with an item repeated n times in it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -25,6 +26,15 @@ type found struct {
 	dueAt time.Time
 	// held are the order's early messages, oldest first.
 	held []workflow.Message
+	// unread is an early message that cannot be read, and why; those after it
+	// are not among held.
+	unread poison
+	// unreadable says why the order's state cannot be read; empty when it can.
+	unreadable string
+	// blockedBy is the message that blocks the order, and line whether messages
+	// wait in its line, that one among them.
+	blockedBy string
+	line      bool
 }
 
 // loaded is a row of texts.load: NULL where there is no order, no such message,
@@ -32,6 +42,7 @@ type found struct {
 type loaded struct {
 	revision, version             sql.NullInt64
 	status, state, outcome, print sql.NullString
+	blockedBy                     sql.NullString
 	holding                       bool
 	unheld                        bool // no held message is of interest
 }
@@ -48,9 +59,14 @@ func (s *Store) load(ctx context.Context, m *workflow.Message) (*found, error) {
 	err := s.engine.read(ctx, question{
 		text: s.text.load, args: about,
 		row: func(r row) error {
-			err := r.Scan(&l.revision, &l.version, &l.status, &l.state, moment{&f.since}, &l.outcome, &l.print,
-				moment{&f.dueAt}, &l.holding, moment{&f.now})
-			l.unheld = !l.holding || l.outcome.Valid
+			err := r.Scan(&l.revision, &l.version, &l.status, &l.state, moment{&f.since}, &l.blockedBy, &l.outcome, &l.print,
+				moment{&f.dueAt}, &l.holding, &f.line, moment{&f.now})
+			switch workflow.Outcome(l.outcome.String) {
+			case "", workflow.Blocked, workflow.Stale: // it may be decided about
+				l.unheld = !l.holding
+			default:
+				l.unheld = true
+			}
 			return err
 		},
 	}, question{
@@ -58,12 +74,16 @@ func (s *Store) load(ctx context.Context, m *workflow.Message) (*found, error) {
 		moot: &l.unheld,
 		row: func(r row) error {
 			e, err := scanEnvelope(r, m.OrderID)
-			if err != nil {
+			if err != nil || f.unread.id != "" {
 				return err
 			}
 			m, err := e.Decode()
+			if err != nil { // it was sound when it came
+				f.unread = unreadable(e, err)
+				return nil
+			}
 			f.held = append(f.held, m)
-			return err
+			return nil
 		},
 	})
 	if err != nil {
@@ -77,15 +97,19 @@ func (s *Store) load(ctx context.Context, m *workflow.Message) (*found, error) {
 		f.order = workflow.Order{ID: m.OrderID, Status: workflow.NotStarted}
 		return f, nil
 	}
-	f.revision = l.revision.Int64
+	f.revision, f.blockedBy = l.revision.Int64, l.blockedBy.String
 	f.order, err = decodeState(m.OrderID, l.status.String, l.version.Int64, l.state.String)
+	if err != nil && !errors.Is(err, workflow.ErrTransient) {
+		f.unreadable, err = err.Error(), nil
+		f.order = workflow.Order{ID: m.OrderID, Status: workflow.Status(l.status.String), Version: l.version.Int64}
+	}
 	return f, err
 }
 
-// scanEnvelope reads a held message as it came.
-func scanEnvelope(r row, orderID string) (workflow.Envelope, error) {
+// scanEnvelope reads a held message as it came, and the columns before it.
+func scanEnvelope(r row, orderID string, before ...any) (workflow.Envelope, error) {
 	e := workflow.Envelope{OrderID: orderID}
-	err := r.Scan(&e.ID, &e.Type, &e.Conversation, &e.ParentID, &e.OriginID, &e.Schema, &e.TraceParent, &e.Body)
+	err := r.Scan(append(before, &e.ID, &e.Type, &e.Conversation, &e.ParentID, &e.OriginID, &e.Schema, &e.TraceParent, &e.Body)...)
 	return e, err
 }
 

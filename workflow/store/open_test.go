@@ -120,7 +120,7 @@ func TestTheDatabaseIsForItsOwnersEyesOnly(t *testing.T) {
 	s, err := store.Open(t.Context(), filepath.Join(dir, "orders.db"), store.Options{Now: time.Now})
 	require.NoError(t, err)
 	defer s.Close()
-	_, err = s.Claim(t.Context(), "t", 1, time.Minute)
+	_, err = s.Claim(t.Context(), "t", workflow.Want{Commands: true, Deadlines: true}, 1, time.Minute)
 	require.NoError(t, err)
 	files, err := os.ReadDir(dir)
 	require.NoError(t, err)
@@ -171,7 +171,7 @@ func TestADayPassesInVirtualTime(t *testing.T) {
 
 		begun := time.Now()
 		for {
-			claimed, err := s.Claim(t.Context(), time.Now().String(), 10, time.Second)
+			claimed, err := s.Claim(t.Context(), time.Now().String(), workflow.Want{Commands: true, Deadlines: true}, 10, time.Second)
 			require.NoError(t, err)
 			var deadline workflow.Outgoing
 			for _, c := range claimed {

@@ -12,29 +12,30 @@ import (
 
 // Claim takes up to most outbox rows that may be sent now, for one owner and
 // until the lease ends: of each order's commands the first, and every deadline
-// due to be handed over. The token is the owner's and must be new each time.
-func (s *Store) Claim(ctx context.Context, token string, most int, lease time.Duration) ([]workflow.Claimed, error) {
-	for try := 1; ; try++ {
-		claimed, err := s.claim(ctx, token, most, lease)
-		if err == nil {
-			return claimed, nil
-		}
-		if err := overtaken(ctx, err, try); err != nil {
-			return nil, fmt.Errorf("claim outbox rows: %w", err)
-		}
+// due to be handed over, as far as they are wanted. The token is the owner's and
+// must be new each time.
+func (s *Store) Claim(ctx context.Context, token string, want workflow.Want, most int, lease time.Duration) (claimed []workflow.Claimed, err error) {
+	err = s.insist(ctx, func() (err error) {
+		claimed, err = s.claim(ctx, token, want, most, lease)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("claim outbox rows: %w", err)
 	}
+	return claimed, nil
 }
 
-func (s *Store) claim(ctx context.Context, token string, most int, lease time.Duration) (claimed []workflow.Claimed, err error) {
+func (s *Store) claim(ctx context.Context, token string, want workflow.Want, most int, lease time.Duration) (claimed []workflow.Claimed, err error) {
 	var unwanted []workflow.Mark // closed since; the next of its order need not wait for the lease
-	err = s.engine.write(ctx, batch{{s.text.claim, []any{token, relative(lease), now, int64(most)}, anyRows}}, question{
+	taken := []any{token, relative(lease), now, int64(most), oneIf(want.Commands), oneIf(want.Deadlines)}
+	err = s.engine.write(ctx, batch{{s.text.claim, taken, anyRows}}, question{
 		text: s.text.claimed, args: []any{token},
 		row: func(r row) error {
 			var c workflow.Claimed
 			var purpose sql.NullString
 			var state string
 			err := r.Scan(&c.OrderID, &c.Seq, &c.ID, &c.Type, &c.Conversation, &c.ParentID, &c.OriginID, &c.TraceParent,
-				&purpose, moment{&c.DueAt}, &c.Body, &c.Attempt, &state)
+				&purpose, moment{&c.DueAt}, &c.Body, &c.Attempt, &c.Refusals, &state)
 			if state == workflow.DispatchClosed {
 				unwanted = append(unwanted, workflow.Mark{OrderID: c.OrderID, Seq: c.Seq, GiveBack: true})
 				return err
@@ -60,6 +61,28 @@ func completeDeadline(out *workflow.Outgoing, purpose sql.NullString) {
 	}
 }
 
+func oneIf(yes bool) int64 {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// Renew makes the lease of all that a token still holds end that much later than
+// now, and returns how many rows that is: fewer than it should be when a lease
+// was over already.
+func (s *Store) Renew(ctx context.Context, token string, lease time.Duration) (held int, err error) {
+	err = s.insist(ctx, func() error {
+		return s.engine.write(ctx, batch{{s.text.renew, []any{relative(lease), token, now}, anyRows}}, question{
+			text: s.text.renewed, args: []any{token, now}, row: func(r row) error { return r.Scan(&held) },
+		})
+	})
+	if err != nil {
+		return 0, fmt.Errorf("renew the lease of outbox rows: %w", err)
+	}
+	return held, nil
+}
+
 // errorMost is how much of a row's last error is kept, in bytes.
 const errorMost = 2000
 
@@ -79,20 +102,81 @@ func (s *Store) Mark(ctx context.Context, token string, marks []workflow.Mark) e
 		case m.GiveBack:
 			text, args = s.text.giveBack, []any{now}
 		default:
-			text, args = s.text.markFailed, []any{relative(m.RetryAfter), strings.ToValidUTF8(m.Error[:min(len(m.Error), errorMost)], "")}
+			text, args = s.text.markFailed, []any{relative(m.RetryAfter), clipped(m.Error), oneIf(m.Refused)}
 		}
 		b = append(b, statement{text, append(args, m.OrderID, m.Seq, token, now), anyRows})
 	}
 	if len(b) == 0 {
 		return nil
 	}
-	for try := 1; ; try++ {
-		err := s.engine.write(ctx, b)
-		if err == nil {
-			return nil
-		}
-		if err := overtaken(ctx, err, try); err != nil {
-			return fmt.Errorf("mark outbox rows: %w", err)
-		}
+	if err := s.insist(ctx, func() error { return s.engine.write(ctx, b) }); err != nil {
+		return fmt.Errorf("mark outbox rows: %w", err)
 	}
+	return nil
+}
+
+func clipped(text string) string { return strings.ToValidUTF8(text[:min(len(text), errorMost)], "") }
+
+// Bury makes a command dead that its owner gives up, since the broker refuses
+// it, and tells its order so in the same transaction. The order goes on waiting
+// until its deadline; a dead row is out of its way. Nothing happens once the
+// owner's lease is over, or if nobody wants the command any more.
+func (s *Store) Bury(ctx context.Context, token string, c workflow.Claimed, reason string) error {
+	err := s.insist(ctx, func() error { return s.bury(ctx, token, c, reason) })
+	if err != nil {
+		return fmt.Errorf("give up %s: %w", c.ID, err)
+	}
+	return nil
+}
+
+func (s *Store) bury(ctx context.Context, token string, c workflow.Claimed, reason string) error {
+	deaths := -1
+	err := s.engine.read(ctx, question{
+		text: s.text.deaths, args: []any{c.OrderID, c.Seq, token, now},
+		row: func(r row) error { return r.Scan(&deaths) },
+	})
+	if err != nil || deaths < 0 {
+		return err
+	}
+	m, err := workflow.Envelope{
+		ID: workflow.DeathID(c.ID, deaths+1), Type: workflow.DispatchFailed, OrderID: c.OrderID, Conversation: c.Conversation,
+		ParentID: c.ID, OriginID: c.OriginID, TraceParent: c.TraceParent,
+		Body: workflow.DeathBody(c.OrderID, c.ID, reason),
+	}.Decode()
+	if err != nil {
+		return err
+	}
+	_, err = s.handle(ctx, m, statement{s.text.bury, []any{clipped(reason), c.OrderID, c.Seq, token, now}, 1})
+	return err
+}
+
+// Recalls lists deadlines that nobody wants any more and that the broker holds,
+// those due first first.
+func (s *Store) Recalls(ctx context.Context, most int) (all []workflow.Recall, err error) {
+	err = s.engine.read(ctx, question{text: s.text.recalls, args: []any{now, int64(most)}, row: func(r row) error {
+		var c workflow.Recall
+		err := r.Scan(&c.OrderID, &c.Seq, &c.Sequence)
+		all = append(all, c)
+		return err
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("list deadlines to be cancelled at the broker: %w", err)
+	}
+	return all, nil
+}
+
+// Recalled records that deadlines were cancelled at the broker, or that it does
+// not have them any more.
+func (s *Store) Recalled(ctx context.Context, done []workflow.Recall) error {
+	var b batch
+	for _, c := range done {
+		b = append(b, statement{s.text.recalled, []any{c.OrderID, c.Seq}, anyRows})
+	}
+	if len(b) == 0 {
+		return nil
+	}
+	if err := s.insist(ctx, func() error { return s.engine.write(ctx, b) }); err != nil {
+		return fmt.Errorf("mark deadlines as cancelled: %w", err)
+	}
+	return nil
 }

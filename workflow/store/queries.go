@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"orderflow/workflow"
 )
@@ -31,10 +32,11 @@ func (s *Store) Story(ctx context.Context, orderID string) (workflow.Story, erro
 func (s *Store) story(ctx context.Context, orderID string) (story workflow.Story, err error) {
 	var status, state string
 	var version, revision int64
+	var blockedBy sql.NullString
 	about := []any{orderID}
 	err = s.engine.read(ctx, question{text: s.text.story, args: about, row: func(r row) error {
 		return r.Scan(&story.Revision, &version, &status, &state,
-			moment{&story.CreatedAt}, moment{&story.Since}, moment{&story.UpdatedAt}, moment{&story.DeadlineAt})
+			moment{&story.CreatedAt}, moment{&story.Since}, moment{&story.UpdatedAt}, &blockedBy, moment{&story.DeadlineAt})
 	}}, question{text: s.text.journal, args: about, row: func(r row) error {
 		var e workflow.Entry
 		var emitted []byte
@@ -49,13 +51,17 @@ func (s *Store) story(ctx context.Context, orderID string) (story workflow.Story
 		d.OrderID = orderID
 		var purpose sql.NullString
 		err := r.Scan(&d.ID, &d.Type, &d.Conversation, &d.ParentID, &d.OriginID, &d.TraceParent, &purpose, moment{&d.DueAt}, &d.Body,
-			&d.State, &d.Attempts, moment{&d.NextAttemptAt}, moment{&d.SentAt}, &d.LastError)
+			&d.State, &d.Attempts, &d.Refusals, &d.Deaths, moment{&d.NextAttemptAt}, moment{&d.SentAt}, moment{&d.ClosedAt}, &d.LastError)
 		completeDeadline(&d.Outgoing, purpose)
 		story.Outbox = append(story.Outbox, d)
 		return err
 	}}, question{text: s.text.held, args: about, row: func(r row) error {
 		e, err := scanEnvelope(r, orderID)
 		story.Held = append(story.Held, e)
+		return err
+	}}, question{text: s.text.inLine, args: about, row: func(r row) error {
+		e, err := scanEnvelope(r, orderID)
+		story.Line = append(story.Line, e)
 		return err
 	}}, question{text: s.text.rejected, args: about, row: func(r row) error {
 		var refused workflow.Refusal
@@ -71,8 +77,19 @@ func (s *Store) story(ctx context.Context, orderID string) (story workflow.Story
 	case revision == 0:
 		return story, workflow.ErrNoOrder
 	}
-	story.Order, err = decodeState(orderID, status, version, state)
-	return story, err
+	story.BlockedBy = blockedBy.String
+	story.Order = readableState(orderID, status, version, state)
+	return story, nil
+}
+
+// readableState is an order for people: one whose state cannot be read says so,
+// and is shown all the same.
+func readableState(orderID, status string, version int64, text string) workflow.Order {
+	o, err := decodeState(orderID, status, version, text)
+	if err != nil {
+		return workflow.Order{ID: orderID, Status: workflow.Status(status), Version: version, Problem: err.Error()}
+	}
+	return o
 }
 
 // List reads how every order stands, by order ID.
@@ -84,9 +101,8 @@ func (s *Store) List(ctx context.Context) ([]workflow.Order, error) {
 		if err := r.Scan(&id, &status, &version, &state); err != nil {
 			return err
 		}
-		o, err := decodeState(id, status, version, state)
-		orders = append(orders, o)
-		return err
+		orders = append(orders, readableState(id, status, version, state))
+		return nil
 	}})
 	if err != nil {
 		return nil, fmt.Errorf("list the orders: %w", err)
@@ -102,4 +118,28 @@ func (s *Store) Pending(ctx context.Context) (n int, err error) {
 		return 0, fmt.Errorf("count the outbox: %w", err)
 	}
 	return n, nil
+}
+
+// backlogAhead is how far ahead a row is tried again at most, and some.
+const backlogAhead = 10 * time.Minute
+
+// Backlog counts what is not done yet.
+func (s *Store) Backlog(ctx context.Context) (b workflow.Backlog, err error) {
+	var oldest, at time.Time
+	err = s.engine.read(ctx, question{
+		text: s.text.backlog, args: []any{now, relative(backlogAhead), relative(-time.Minute)},
+		row: func(r row) error {
+			return r.Scan(&b.Waiting, moment{&oldest}, &b.Dead, &b.Blocked, &b.Early, &b.Overdue, moment{&at})
+		},
+	})
+	if err != nil {
+		return workflow.Backlog{}, fmt.Errorf("count what is not done: %w", err)
+	}
+	if at.IsZero() { // SQLite has no clock of its own
+		at = s.options.Now().UTC()
+	}
+	if !oldest.IsZero() {
+		b.Lag = max(0, at.Sub(oldest))
+	}
+	return b, nil
 }

@@ -18,8 +18,9 @@ import (
 
 //nolint:gochecknoglobals // read-only: SQLite's statements
 var sqliteTexts = texts{
-	load: `SELECT o.revision, o.version, o.status, o.state, o.since, j.outcome, j.fingerprint, d.due_at,
-  EXISTS (SELECT 1 FROM journal AS h WHERE h.order_id = k.order_id AND h.outcome = 'Held'), NULL
+	load: `SELECT o.revision, o.version, o.status, o.state, o.since, o.blocked_by, j.outcome, j.fingerprint, d.due_at,
+  EXISTS (SELECT 1 FROM journal AS h WHERE h.order_id = k.order_id AND h.outcome = 'Held'),
+  EXISTS (SELECT 1 FROM journal AS h WHERE h.order_id = k.order_id AND h.outcome = 'Blocked'), NULL
 FROM (SELECT ?1 AS order_id) AS k
 LEFT JOIN orders  AS o ON o.order_id = k.order_id
 LEFT JOIN journal AS j ON j.order_id = k.order_id AND j.message_id = ?2 AND j.outcome <> 'Rejected'
@@ -31,8 +32,11 @@ FROM journal WHERE order_id = ? AND outcome = 'Held' ORDER BY revision, place`,
 	insertOrder: `INSERT INTO orders (order_id, version, status, state, created_at, since, updated_at, revision)
 VALUES (?, ?, ?, ?, ?, ?, ?, 1)`,
 
-	updateOrder: `UPDATE orders SET version = ?, status = ?, state = ?, since = ?, updated_at = ?, revision = revision + 1
+	updateOrder: `UPDATE orders SET version = ?, status = ?, state = ?, since = ?, updated_at = ?, purged_at = NULL,
+  revision = revision + 1
 WHERE order_id = ? AND revision = ?`,
+
+	touchOrder: `UPDATE orders SET updated_at = ?, purged_at = NULL, revision = revision + 1 WHERE order_id = ? AND revision = ?`,
 
 	insertJournal: `INSERT INTO journal (order_id, revision, place, message_id, message_type, conversation, parent_id, origin_id,
   schema_version, traceparent, fingerprint, body, outcome, reason, from_status, to_status, version, emitted,
@@ -44,12 +48,14 @@ WHERE order_id = ? AND message_id = ? AND outcome = 'Stale'`,
 
 	takeUp: `UPDATE journal SET revision = ?, place = ?, outcome = ?, reason = ?, from_status = ?, to_status = ?, version = ?,
   emitted = ?, decided_at = ?
-WHERE order_id = ? AND message_id = ? AND outcome = 'Held'`,
+WHERE order_id = ? AND message_id = ? AND outcome IN ('Held', 'Blocked')`,
 
 	// A command that a sender has in its hands may still get through; then its
-	// mark says so. If it does not, it is not tried again.
-	settle: list(`UPDATE outbox SET state = 'closed'
-WHERE order_id = ? AND message_id IN (`, `?`, `) AND (state = 'waiting' OR (state = 'sent' AND purpose IS NOT NULL))`),
+	// mark says so. If it does not, it is not tried again. A deadline that the
+	// broker has scheduled is to be cancelled there.
+	settle: list(`UPDATE outbox SET closed_at = ?, state = CASE WHEN state = 'sent' AND due_at > ? THEN 'recall' ELSE 'closed' END
+WHERE order_id = ? AND message_id IN (`, `?`, `)
+  AND (state IN ('waiting', 'dead') OR (state = 'sent' AND purpose IS NOT NULL))`),
 
 	insertOutbox: list(`INSERT INTO outbox (order_id, seq, message_id, message_type, conversation, parent_id, origin_id, traceparent,
   purpose, due_at, body, state, visible_at, created_at)
@@ -60,12 +66,27 @@ VALUES `, `(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, ``),
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1)
 ON CONFLICT (rejection_id) DO UPDATE SET times = times + 1, last_at = excluded.last_at, reason = excluded.reason`,
 
+	block: `UPDATE orders SET blocked_by = ? WHERE order_id = ?`,
+
+	// From the early message that fails on, all go into the line.
+	line: `UPDATE journal SET outcome = 'Blocked', reason = ?1
+WHERE order_id = ?2 AND outcome = 'Held' AND EXISTS (
+  SELECT 1 FROM journal AS p WHERE p.order_id = ?2 AND p.message_id = ?3 AND p.outcome IN ('Held', 'Blocked')
+    AND (p.revision < journal.revision OR (p.revision = journal.revision AND p.place <= journal.place)))`,
+
+	blame: `UPDATE journal SET reason = ? WHERE order_id = ? AND message_id = ? AND outcome = 'Blocked'`,
+
+	first: `SELECT o.revision, j.message_id, j.message_type, j.conversation, j.parent_id, j.origin_id, j.schema_version, j.traceparent, j.body
+FROM orders AS o INNER JOIN journal AS j ON j.order_id = o.order_id
+WHERE o.order_id = ? AND o.blocked_by IS NULL AND j.outcome = 'Blocked' ORDER BY j.revision, j.place LIMIT 1`,
+
 	// The first of each order's line of commands, unless a sender is at work on
 	// the line, and every deadline that is to be handed over: the oldest first.
 	claim: `UPDATE outbox SET token = ?1, visible_at = ?2, attempts = attempts + 1
 WHERE (order_id, seq) IN (
   SELECT o.order_id, o.seq FROM outbox AS o
   WHERE o.state = 'waiting' AND o.visible_at <= ?3
+    AND (CASE WHEN o.purpose IS NULL THEN ?5 ELSE ?6 END) = 1
     AND (o.purpose IS NOT NULL OR NOT EXISTS (
       SELECT 1 FROM outbox AS p
       WHERE p.order_id = o.order_id AND p.seq <> o.seq AND p.purpose IS NULL
@@ -74,30 +95,97 @@ WHERE (order_id, seq) IN (
   LIMIT ?4)`,
 
 	claimed: `SELECT order_id, seq, message_id, message_type, conversation, parent_id, origin_id, traceparent,
-  purpose, due_at, body, attempts, state
+  purpose, due_at, body, attempts, refusals, state
 FROM outbox WHERE token = ? ORDER BY order_id, seq`,
 
-	// A deadline that was closed meanwhile stays closed: another may be armed.
-	markSent: `UPDATE outbox SET state = CASE WHEN purpose IS NULL OR state = 'waiting' THEN 'sent' ELSE state END,
-  token = NULL, sent_at = ?, broker_sequence = ?, last_error = ''
-WHERE order_id = ? AND seq = ? AND token = ? AND visible_at > ?`,
+	renew:   `UPDATE outbox SET visible_at = ?1 WHERE token = ?2 AND visible_at > ?3`,
+	renewed: `SELECT COUNT(*) FROM outbox WHERE token = ? AND visible_at > ?`,
 
-	markFailed: `UPDATE outbox SET token = NULL, visible_at = ?, last_error = ?
+	// A deadline that was closed meanwhile stays closed, since another may be
+	// armed, and is cancelled at the broker.
+	markSent: `UPDATE outbox SET state = CASE WHEN purpose IS NULL OR state = 'waiting' THEN 'sent'
+    WHEN due_at > ?1 THEN 'recall' ELSE state END,
+  token = NULL, sent_at = ?1, broker_sequence = ?2, last_error = ''
+WHERE order_id = ?3 AND seq = ?4 AND token = ?5 AND visible_at > ?6`,
+
+	markFailed: `UPDATE outbox SET token = NULL, visible_at = ?, last_error = ?, refusals = refusals + ?
 WHERE order_id = ? AND seq = ? AND token = ? AND visible_at > ?`,
 
 	giveBack: `UPDATE outbox SET token = NULL, visible_at = ?, attempts = attempts - 1
 WHERE order_id = ? AND seq = ? AND token = ? AND visible_at > ?`,
 
-	story: `SELECT o.revision, o.version, o.status, o.state, o.created_at, o.since, o.updated_at,
-  (SELECT MAX(d.due_at) FROM outbox AS d WHERE d.order_id = o.order_id AND d.purpose IS NOT NULL AND d.state <> 'closed')
+	deaths: `SELECT deaths FROM outbox
+WHERE order_id = ? AND seq = ? AND token = ? AND visible_at > ? AND state = 'waiting' AND purpose IS NULL`,
+
+	bury: `UPDATE outbox SET state = 'dead', deaths = deaths + 1, refusals = refusals + 1, token = NULL, last_error = ?
+WHERE order_id = ? AND seq = ? AND token = ? AND visible_at > ? AND state = 'waiting' AND purpose IS NULL`,
+
+	recalls: `SELECT order_id, seq, broker_sequence FROM outbox
+WHERE state = 'recall' AND broker_sequence IS NOT NULL AND due_at > ?1 ORDER BY due_at LIMIT ?2`,
+
+	recalled: `UPDATE outbox SET state = 'closed' WHERE order_id = ? AND seq = ? AND state = 'recall'`,
+
+	command: `SELECT state, sent_at FROM outbox WHERE order_id = ? AND message_id = ? AND purpose IS NULL`,
+
+	// To the end of the line: what was decided since must not wait for it.
+	sendAgain: `UPDATE outbox SET state = 'waiting', seq = ?, visible_at = ?, token = NULL, refusals = 0
+WHERE order_id = ? AND message_id = ? AND purpose IS NULL AND state = ?`,
+
+	discard: `UPDATE outbox SET state = 'closed', closed_at = ?
+WHERE order_id = ? AND message_id = ? AND purpose IS NULL AND state = ?`,
+
+	lost: `SELECT o.order_id, o.seq FROM outbox AS o
+WHERE o.purpose IS NOT NULL AND o.state = 'sent' AND o.due_at <= ?1 AND o.visible_at <= ?1 AND NOT EXISTS (
+  SELECT 1 FROM journal AS j WHERE j.order_id = o.order_id AND j.message_id = o.message_id AND j.outcome = 'Blocked')
+ORDER BY o.due_at LIMIT ?2`,
+
+	resend: `UPDATE outbox SET state = 'waiting', visible_at = ?
+WHERE order_id = ? AND seq = ? AND visible_at <= ? AND state = 'sent' AND purpose IS NOT NULL`,
+
+	forgetRecalls: `UPDATE outbox SET state = 'closed' WHERE state = 'recall' AND (due_at <= ? OR broker_sequence IS NULL)`,
+
+	tooEarly: `SELECT j.order_id, o.revision, j.function, j.delivery_count, j.message_id, j.message_type, j.conversation, j.parent_id, j.origin_id, j.schema_version, j.traceparent, j.body
+FROM journal AS j INNER JOIN orders AS o ON o.order_id = j.order_id
+WHERE j.outcome = 'Held' AND j.received_at <= ?1 AND o.status = 'NotStarted' AND NOT EXISTS (
+  SELECT 1 FROM journal AS b WHERE b.order_id = j.order_id AND b.outcome = 'Blocked')
+ORDER BY j.order_id, j.revision, j.place LIMIT ?2`,
+
+	giveUpEarly: `UPDATE journal SET outcome = 'Rejected', reason = ?, decided_at = ?
+WHERE order_id = ? AND message_id = ? AND outcome = 'Held'`,
+
+	lines: `SELECT DISTINCT j.order_id FROM journal AS j INNER JOIN orders AS o ON o.order_id = j.order_id
+WHERE j.outcome = 'Blocked' AND o.blocked_by IS NULL ORDER BY j.order_id LIMIT ?`,
+
+	atRest: `SELECT o.order_id, o.revision FROM orders AS o
+WHERE o.purged_at IS NULL AND o.status IN ('Completed', 'Cancelled') AND o.updated_at <= ?1
+  AND NOT EXISTS (SELECT 1 FROM outbox AS p WHERE p.order_id = o.order_id AND p.state IN ('waiting', 'recall', 'dead'))
+  AND NOT EXISTS (SELECT 1 FROM journal AS h WHERE h.order_id = o.order_id AND h.outcome IN ('Held', 'Blocked'))
+ORDER BY o.updated_at, o.order_id LIMIT ?2`,
+
+	purge: `UPDATE orders SET purged_at = ? WHERE order_id = ? AND revision = ?`,
+
+	purgeJournal: `DELETE FROM journal WHERE order_id = ?1 AND (revision, place) IN (
+  SELECT revision, place FROM journal WHERE order_id = ?1 ORDER BY revision, place LIMIT ?2)`,
+
+	purgeOutbox: `DELETE FROM outbox WHERE order_id = ?1 AND seq IN (
+  SELECT seq FROM outbox WHERE order_id = ?1 ORDER BY seq LIMIT ?2)`,
+
+	keepPurging: `UPDATE orders SET purged_at = NULL WHERE order_id = ?1
+  AND (EXISTS (SELECT 1 FROM journal WHERE order_id = ?1) OR EXISTS (SELECT 1 FROM outbox WHERE order_id = ?1))`,
+
+	story: `SELECT o.revision, o.version, o.status, o.state, o.created_at, o.since, o.updated_at, o.blocked_by,
+  (SELECT MAX(d.due_at) FROM outbox AS d WHERE d.order_id = o.order_id AND d.purpose IS NOT NULL AND d.state IN ('waiting', 'sent'))
 FROM orders AS o WHERE o.order_id = ?`,
 
 	journal: `SELECT decided_at, message_id, message_type, parent_id, outcome, reason, from_status, to_status, version, emitted
 FROM journal WHERE order_id = ? ORDER BY revision, place`,
 
 	outbox: `SELECT message_id, message_type, conversation, parent_id, origin_id, traceparent, purpose, due_at, body,
-  state, attempts, visible_at, sent_at, last_error
+  state, attempts, refusals, deaths, visible_at, sent_at, closed_at, last_error
 FROM outbox WHERE order_id = ? ORDER BY seq`,
+
+	inLine: `SELECT message_id, message_type, conversation, parent_id, origin_id, schema_version, traceparent, body
+FROM journal WHERE order_id = ? AND outcome = 'Blocked' ORDER BY revision, place`,
 
 	rejected: `SELECT first_at, message_id, message_type, reason, times FROM rejected WHERE order_id = ? ORDER BY first_at, rejection_id`,
 
@@ -106,6 +194,17 @@ FROM outbox WHERE order_id = ? ORDER BY seq`,
 	list: `SELECT order_id, status, version, state FROM orders ORDER BY order_id`,
 
 	pending: `SELECT COUNT(*) FROM outbox WHERE state = 'waiting' AND (purpose IS NULL OR attempts > 0 OR visible_at <= ?)`,
+
+	// A row that failed is tried again within minutes, so those further ahead
+	// need not be looked at.
+	backlog: `SELECT COUNT(*), MIN(CASE WHEN purpose IS NULL THEN created_at ELSE due_at END),
+  (SELECT COUNT(*) FROM outbox WHERE state = 'dead'),
+  (SELECT COUNT(*) FROM orders WHERE blocked_by IS NOT NULL),
+  (SELECT COUNT(*) FROM journal WHERE outcome = 'Held'),
+  (SELECT COUNT(*) FROM outbox AS o WHERE o.purpose IS NOT NULL AND o.state = 'sent' AND o.due_at <= ?3 AND NOT EXISTS (
+    SELECT 1 FROM journal AS j WHERE j.order_id = o.order_id AND j.message_id = o.message_id AND j.outcome = 'Blocked')),
+  NULL
+FROM outbox WHERE state = 'waiting' AND visible_at <= ?2 AND (purpose IS NULL OR attempts > 0 OR visible_at <= ?1)`,
 }
 
 // busyTimeout is how long a writer waits for another process's transaction.

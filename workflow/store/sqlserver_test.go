@@ -259,12 +259,12 @@ func itself(t *testing.T, s *server) {
 		story, err := db.Story(t.Context(), "order-42")
 		require.NoError(t, err)
 		require.WithinDuration(t, now.Add(24*time.Hour), story.DeadlineAt, 10*time.Second)
-		claimed, err := db.Claim(t.Context(), "first", 10, 200*time.Millisecond)
+		claimed, err := db.Claim(t.Context(), "first", workflow.Want{Commands: true, Deadlines: true}, 10, 200*time.Millisecond)
 		require.NoError(t, err)
 		require.Len(t, claimed, 1)
 		var again []workflow.Claimed
 		require.Eventually(t, func() bool {
-			again, err = db.Claim(t.Context(), uuid.NewString(), 10, time.Minute)
+			again, err = db.Claim(t.Context(), uuid.NewString(), workflow.Want{Commands: true, Deadlines: true}, 10, time.Minute)
 			return err == nil && len(again) == 1
 		}, 10*time.Second, 20*time.Millisecond, "the lease ends")
 		require.NoError(t, db.Mark(t.Context(), "first", []workflow.Mark{{OrderID: "order-42", Seq: claimed[0].Seq, Sent: true}}))
@@ -319,7 +319,7 @@ func itself(t *testing.T, s *server) {
 		}
 		_, err := db.Handle(t.Context(), order(t, "order-42"))
 		require.NoError(t, err)
-		claimed, err := db.Claim(t.Context(), "t", 10, time.Minute)
+		claimed, err := db.Claim(t.Context(), "t", workflow.Want{Commands: true, Deadlines: true}, 10, time.Minute)
 		require.NoError(t, err)
 		require.Len(t, claimed, 1)
 	})
@@ -336,7 +336,7 @@ func itself(t *testing.T, s *server) {
 		for range 8 {
 			wg.Go(func() {
 				for {
-					claimed, err := db.Claim(context.Background(), uuid.NewString(), 7, time.Minute)
+					claimed, err := db.Claim(context.Background(), uuid.NewString(), workflow.Want{Commands: true, Deadlines: true}, 7, time.Minute)
 					if err != nil {
 						t.Error(err)
 					}
@@ -391,7 +391,9 @@ func itself(t *testing.T, s *server) {
 		require.Equal(t, 1, p.during(func() { _, err = db.Handle(t.Context(), order(t, "order-42")) }))
 		require.NoError(t, err)
 		var claimed []workflow.Claimed
-		require.Equal(t, 1, p.during(func() { claimed, err = db.Claim(t.Context(), "t", 100, time.Minute) }))
+		require.Equal(t, 1, p.during(func() {
+			claimed, err = db.Claim(t.Context(), "t", workflow.Want{Commands: true, Deadlines: true}, 100, time.Minute)
+		}))
 		require.NoError(t, err)
 		require.Len(t, claimed, 1)
 		require.Equal(t, 1, p.during(func() {

@@ -31,8 +31,9 @@ DECLARE @now datetime2(6) = SYSUTCDATETIME();
 //nolint:gochecknoglobals // read-only: SQL Server's statements
 var sqlServerTexts = texts{
 	load: `DECLARE @order nvarchar(96) = ?, @message nvarchar(128) = ?, @deadline nvarchar(128) = ?;
-SELECT o.revision, o.version, o.status, o.state, o.since, j.outcome, j.fingerprint, d.due_at,
+SELECT o.revision, o.version, o.status, o.state, o.since, o.blocked_by, j.outcome, j.fingerprint, d.due_at,
   CASE WHEN EXISTS (SELECT 1 FROM dbo.journal AS h WHERE h.order_id = @order AND h.outcome = N'Held') THEN 1 ELSE 0 END AS holding,
+  CASE WHEN EXISTS (SELECT 1 FROM dbo.journal AS h WHERE h.order_id = @order AND h.outcome = N'Blocked') THEN 1 ELSE 0 END AS in_line,
   @now AS read_at
 FROM (SELECT 1 AS one) AS x
 LEFT JOIN dbo.orders AS o ON o.order_id = @order
@@ -45,7 +46,11 @@ FROM dbo.journal WHERE order_id = CAST(? AS nvarchar(96)) AND outcome = N'Held' 
 	insertOrder: `INSERT INTO dbo.orders (order_id, version, status, state, created_at, since, updated_at, revision)
 VALUES (?, ?, ?, ?, ?, ?, ?, 1);`,
 
-	updateOrder: `UPDATE dbo.orders SET version = ?, status = ?, state = ?, since = ?, updated_at = ?, revision = revision + 1
+	updateOrder: `UPDATE dbo.orders SET version = ?, status = ?, state = ?, since = ?, updated_at = ?, purged_at = NULL,
+  revision = revision + 1
+WHERE order_id = CAST(? AS nvarchar(96)) AND revision = ?;`,
+
+	touchOrder: `UPDATE dbo.orders SET updated_at = ?, purged_at = NULL, revision = revision + 1
 WHERE order_id = CAST(? AS nvarchar(96)) AND revision = ?;`,
 
 	insertJournal: `INSERT INTO dbo.journal (order_id, revision, place, message_id, message_type, conversation, parent_id, origin_id,
@@ -58,11 +63,11 @@ WHERE order_id = CAST(? AS nvarchar(96)) AND message_id = CAST(? AS nvarchar(128
 
 	takeUp: `UPDATE dbo.journal SET revision = ?, place = ?, outcome = ?, reason = ?, from_status = ?, to_status = ?, version = ?,
   emitted = ?, decided_at = ?
-WHERE order_id = CAST(? AS nvarchar(96)) AND message_id = CAST(? AS nvarchar(128)) AND outcome = N'Held';`,
+WHERE order_id = CAST(? AS nvarchar(96)) AND message_id = CAST(? AS nvarchar(128)) AND outcome IN (N'Held', N'Blocked');`,
 
-	settle: list(`UPDATE dbo.outbox SET state = N'closed'
+	settle: list(`UPDATE dbo.outbox SET closed_at = ?, state = CASE WHEN state = N'sent' AND due_at > ? THEN N'recall' ELSE N'closed' END
 WHERE order_id = CAST(? AS nvarchar(96)) AND message_id IN (`, `CAST(? AS nvarchar(128))`, `)
-  AND (state = N'waiting' OR (state = N'sent' AND purpose IS NOT NULL));`),
+  AND (state IN (N'waiting', N'dead') OR (state = N'sent' AND purpose IS NOT NULL));`),
 
 	insertOutbox: list(`INSERT INTO dbo.outbox (order_id, seq, message_id, message_type, conversation, parent_id, origin_id, traceparent,
   purpose, due_at, body, state, visible_at, created_at)
@@ -73,6 +78,21 @@ IF @@ROWCOUNT = 0
 INSERT INTO dbo.rejected (rejection_id, order_id, message_id, message_type, conversation, parent_id, origin_id,
   schema_version, traceparent, fingerprint, body, size, reason, [function], delivery_count, first_at, last_at, times)
 VALUES (?1, CAST(?2 AS nvarchar(128)), ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, 1);`,
+
+	block: `UPDATE dbo.orders SET blocked_by = ? WHERE order_id = CAST(? AS nvarchar(96));`,
+
+	line: `UPDATE j SET outcome = N'Blocked', reason = ?1
+FROM dbo.journal AS j INNER JOIN dbo.journal AS p ON p.order_id = j.order_id
+WHERE j.order_id = CAST(?2 AS nvarchar(96)) AND j.outcome = N'Held'
+  AND p.message_id = CAST(?3 AS nvarchar(128)) AND p.outcome IN (N'Held', N'Blocked')
+  AND (p.revision < j.revision OR (p.revision = j.revision AND p.place <= j.place));`,
+
+	blame: `UPDATE dbo.journal SET reason = ?
+WHERE order_id = CAST(? AS nvarchar(96)) AND message_id = CAST(? AS nvarchar(128)) AND outcome = N'Blocked';`,
+
+	first: `SELECT TOP (1) o.revision, j.message_id, j.message_type, j.conversation, j.parent_id, j.origin_id, j.schema_version, j.traceparent, j.body
+FROM dbo.orders AS o INNER JOIN dbo.journal AS j ON j.order_id = o.order_id
+WHERE o.order_id = CAST(? AS nvarchar(96)) AND o.blocked_by IS NULL AND j.outcome = N'Blocked' ORDER BY j.revision, j.place;`,
 
 	// The lock keeps two claimers from each taking a row of one line; the time
 	// is read again behind it. The rows are picked first and then taken, by
@@ -88,6 +108,7 @@ SET @until = ?2;
 INSERT INTO @pick (order_id, seq)
 SELECT TOP (@most) o.order_id, o.seq FROM dbo.outbox AS o
 WHERE o.state = N'waiting' AND o.visible_at <= ?3
+  AND (CASE WHEN o.purpose IS NULL THEN ?5 ELSE ?6 END) = 1
   AND (o.purpose IS NOT NULL OR NOT EXISTS (
     SELECT 1 FROM dbo.outbox AS p
     WHERE p.order_id = o.order_id AND p.seq <> o.seq AND p.purpose IS NULL
@@ -98,30 +119,98 @@ FROM dbo.outbox AS o INNER JOIN @pick AS k ON k.order_id = o.order_id AND k.seq 
 WHERE o.state = N'waiting' AND o.visible_at <= ?3;`,
 
 	claimed: `SELECT o.order_id, o.seq, o.message_id, o.message_type, o.conversation, o.parent_id, o.origin_id, o.traceparent,
-  o.purpose, o.due_at, o.body, o.attempts, o.state
+  o.purpose, o.due_at, o.body, o.attempts, o.refusals, o.state
 FROM dbo.outbox AS o INNER JOIN @pick AS k ON k.order_id = o.order_id AND k.seq = o.seq
 WHERE o.token = CAST(? AS nvarchar(128)) ORDER BY o.order_id, o.seq;`,
 
-	markSent: `UPDATE dbo.outbox SET state = CASE WHEN purpose IS NULL OR state = N'waiting' THEN N'sent' ELSE state END,
-  token = NULL, sent_at = ?, broker_sequence = ?, last_error = N''
-WHERE order_id = CAST(? AS nvarchar(96)) AND seq = ? AND token = CAST(? AS nvarchar(128)) AND visible_at > ?;`,
+	renew:   `UPDATE dbo.outbox SET visible_at = ?1 WHERE token = CAST(?2 AS nvarchar(128)) AND visible_at > ?3;`,
+	renewed: `SELECT COUNT(*) AS held FROM dbo.outbox WHERE token = CAST(? AS nvarchar(128)) AND visible_at > ?;`,
 
-	markFailed: `UPDATE dbo.outbox SET token = NULL, visible_at = ?, last_error = ?
+	markSent: `UPDATE dbo.outbox SET state = CASE WHEN purpose IS NULL OR state = N'waiting' THEN N'sent'
+    WHEN due_at > ?1 THEN N'recall' ELSE state END,
+  token = NULL, sent_at = ?1, broker_sequence = ?2, last_error = N''
+WHERE order_id = CAST(?3 AS nvarchar(96)) AND seq = ?4 AND token = CAST(?5 AS nvarchar(128)) AND visible_at > ?6;`,
+
+	markFailed: `UPDATE dbo.outbox SET token = NULL, visible_at = ?, last_error = ?, refusals = refusals + ?
 WHERE order_id = CAST(? AS nvarchar(96)) AND seq = ? AND token = CAST(? AS nvarchar(128)) AND visible_at > ?;`,
 
 	giveBack: `UPDATE dbo.outbox SET token = NULL, visible_at = ?, attempts = attempts - 1
 WHERE order_id = CAST(? AS nvarchar(96)) AND seq = ? AND token = CAST(? AS nvarchar(128)) AND visible_at > ?;`,
 
-	story: `SELECT o.revision, o.version, o.status, o.state, o.created_at, o.since, o.updated_at,
-  (SELECT MAX(d.due_at) FROM dbo.outbox AS d WHERE d.order_id = o.order_id AND d.purpose IS NOT NULL AND d.state <> N'closed') AS due_at
+	deaths: `SELECT deaths FROM dbo.outbox
+WHERE order_id = CAST(? AS nvarchar(96)) AND seq = ? AND token = CAST(? AS nvarchar(128)) AND visible_at > ?
+  AND state = N'waiting' AND purpose IS NULL;`,
+
+	bury: `UPDATE dbo.outbox SET state = N'dead', deaths = deaths + 1, refusals = refusals + 1, token = NULL, last_error = ?
+WHERE order_id = CAST(? AS nvarchar(96)) AND seq = ? AND token = CAST(? AS nvarchar(128)) AND visible_at > ?
+  AND state = N'waiting' AND purpose IS NULL;`,
+
+	recalls: `SELECT TOP (?2) order_id, seq, broker_sequence FROM dbo.outbox
+WHERE state = N'recall' AND broker_sequence IS NOT NULL AND due_at > ?1 ORDER BY due_at;`,
+
+	recalled: `UPDATE dbo.outbox SET state = N'closed' WHERE order_id = CAST(? AS nvarchar(96)) AND seq = ? AND state = N'recall';`,
+
+	command: `SELECT state, sent_at FROM dbo.outbox
+WHERE order_id = CAST(? AS nvarchar(96)) AND message_id = CAST(? AS nvarchar(128)) AND purpose IS NULL;`,
+
+	sendAgain: `UPDATE dbo.outbox SET state = N'waiting', seq = ?, visible_at = ?, token = NULL, refusals = 0
+WHERE order_id = CAST(? AS nvarchar(96)) AND message_id = CAST(? AS nvarchar(128)) AND purpose IS NULL AND state = ?;`,
+
+	discard: `UPDATE dbo.outbox SET state = N'closed', closed_at = ?
+WHERE order_id = CAST(? AS nvarchar(96)) AND message_id = CAST(? AS nvarchar(128)) AND purpose IS NULL AND state = ?;`,
+
+	lost: `SELECT TOP (?2) o.order_id, o.seq FROM dbo.outbox AS o
+WHERE o.purpose IS NOT NULL AND o.state = N'sent' AND o.due_at <= ?1 AND o.visible_at <= ?1 AND NOT EXISTS (
+  SELECT 1 FROM dbo.journal AS j WHERE j.order_id = o.order_id AND j.message_id = o.message_id AND j.outcome = N'Blocked')
+ORDER BY o.due_at;`,
+
+	resend: `UPDATE dbo.outbox SET state = N'waiting', visible_at = ?
+WHERE order_id = CAST(? AS nvarchar(96)) AND seq = ? AND visible_at <= ? AND state = N'sent' AND purpose IS NOT NULL;`,
+
+	forgetRecalls: `UPDATE dbo.outbox SET state = N'closed' WHERE state = N'recall' AND (due_at <= ? OR broker_sequence IS NULL);`,
+
+	tooEarly: `SELECT TOP (?2) j.order_id, o.revision, j.[function], j.delivery_count, j.message_id, j.message_type, j.conversation, j.parent_id, j.origin_id, j.schema_version, j.traceparent, j.body
+FROM dbo.journal AS j INNER JOIN dbo.orders AS o ON o.order_id = j.order_id
+WHERE j.outcome = N'Held' AND j.received_at <= ?1 AND o.status = N'NotStarted' AND NOT EXISTS (
+  SELECT 1 FROM dbo.journal AS b WHERE b.order_id = j.order_id AND b.outcome = N'Blocked')
+ORDER BY j.order_id, j.revision, j.place;`,
+
+	giveUpEarly: `UPDATE dbo.journal SET outcome = N'Rejected', reason = ?, decided_at = ?
+WHERE order_id = CAST(? AS nvarchar(96)) AND message_id = CAST(? AS nvarchar(128)) AND outcome = N'Held';`,
+
+	lines: `SELECT DISTINCT TOP (?) j.order_id FROM dbo.journal AS j INNER JOIN dbo.orders AS o ON o.order_id = j.order_id
+WHERE j.outcome = N'Blocked' AND o.blocked_by IS NULL ORDER BY j.order_id;`,
+
+	atRest: `SELECT TOP (?2) o.order_id, o.revision FROM dbo.orders AS o
+WHERE o.purged_at IS NULL AND o.status IN (N'Completed', N'Cancelled') AND o.updated_at <= ?1
+  AND NOT EXISTS (SELECT 1 FROM dbo.outbox AS p WHERE p.order_id = o.order_id AND p.state IN (N'waiting', N'recall', N'dead'))
+  AND NOT EXISTS (SELECT 1 FROM dbo.journal AS h WHERE h.order_id = o.order_id AND h.outcome IN (N'Held', N'Blocked'))
+ORDER BY o.updated_at, o.order_id;`,
+
+	purge: `UPDATE dbo.orders SET purged_at = ? WHERE order_id = CAST(? AS nvarchar(96)) AND revision = ?;`,
+
+	purgeJournal: `DELETE TOP (?2) FROM dbo.journal WHERE order_id = CAST(?1 AS nvarchar(96));`,
+
+	purgeOutbox: `DELETE TOP (?2) FROM dbo.outbox WHERE order_id = CAST(?1 AS nvarchar(96));`,
+
+	keepPurging: `UPDATE dbo.orders SET purged_at = NULL WHERE order_id = CAST(?1 AS nvarchar(96))
+  AND (EXISTS (SELECT 1 FROM dbo.journal AS j WHERE j.order_id = CAST(?1 AS nvarchar(96)))
+    OR EXISTS (SELECT 1 FROM dbo.outbox AS x WHERE x.order_id = CAST(?1 AS nvarchar(96))));`,
+
+	story: `SELECT o.revision, o.version, o.status, o.state, o.created_at, o.since, o.updated_at, o.blocked_by,
+  (SELECT MAX(d.due_at) FROM dbo.outbox AS d WHERE d.order_id = o.order_id AND d.purpose IS NOT NULL
+    AND d.state IN (N'waiting', N'sent')) AS due_at
 FROM dbo.orders AS o WHERE o.order_id = CAST(? AS nvarchar(96));`,
 
 	journal: `SELECT decided_at, message_id, message_type, parent_id, outcome, reason, from_status, to_status, version, emitted
 FROM dbo.journal WHERE order_id = CAST(? AS nvarchar(96)) ORDER BY revision, place;`,
 
 	outbox: `SELECT message_id, message_type, conversation, parent_id, origin_id, traceparent, purpose, due_at, body,
-  state, attempts, visible_at, sent_at, last_error
+  state, attempts, refusals, deaths, visible_at, sent_at, closed_at, last_error
 FROM dbo.outbox WHERE order_id = CAST(? AS nvarchar(96)) ORDER BY seq;`,
+
+	inLine: `SELECT message_id, message_type, conversation, parent_id, origin_id, schema_version, traceparent, body
+FROM dbo.journal WHERE order_id = CAST(? AS nvarchar(96)) AND outcome = N'Blocked' ORDER BY revision, place;`,
 
 	rejected: `SELECT first_at, message_id, message_type, reason, times
 FROM dbo.rejected WHERE order_id = CAST(? AS nvarchar(128)) ORDER BY first_at, rejection_id;`,
@@ -131,6 +220,15 @@ FROM dbo.rejected WHERE order_id = CAST(? AS nvarchar(128)) ORDER BY first_at, r
 	list: `SELECT order_id, status, version, state FROM dbo.orders ORDER BY order_id;`,
 
 	pending: `SELECT COUNT(*) AS pending FROM dbo.outbox WHERE state = N'waiting' AND (purpose IS NULL OR attempts > 0 OR visible_at <= ?);`,
+
+	backlog: `SELECT COUNT(*) AS waiting, MIN(CASE WHEN purpose IS NULL THEN created_at ELSE due_at END) AS oldest,
+  (SELECT COUNT(*) FROM dbo.outbox WHERE state = N'dead') AS dead,
+  (SELECT COUNT(*) FROM dbo.orders WHERE blocked_by IS NOT NULL) AS blocked,
+  (SELECT COUNT(*) FROM dbo.journal WHERE outcome = N'Held') AS early,
+  (SELECT COUNT(*) FROM dbo.outbox AS o WHERE o.purpose IS NOT NULL AND o.state = N'sent' AND o.due_at <= ?3 AND NOT EXISTS (
+    SELECT 1 FROM dbo.journal AS j WHERE j.order_id = o.order_id AND j.message_id = o.message_id AND j.outcome = N'Blocked')) AS overdue,
+  @now AS read_at
+FROM dbo.outbox WHERE state = N'waiting' AND visible_at <= ?2 AND (purpose IS NULL OR attempts > 0 OR visible_at <= ?1);`,
 }
 
 // What is asked of SQL Server beside the orders.

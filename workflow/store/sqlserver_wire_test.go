@@ -103,16 +103,16 @@ func TestOnSQLServerTheOutboxIsOneRoundTripForAClaimAndOneForAllItsMarks(t *test
 	claimed := make([][]any, 100)
 	for n := range claimed {
 		claimed[n] = []any{fmt.Sprint("order-", n), int64(1000), fmt.Sprintf("order-%d:reserve-inventory:1", n), "ReserveInventory",
-			"c", "p", "o", "", nil, nil, []byte("{}"), int64(1), "waiting"}
+			"c", "p", "o", "", nil, nil, []byte("{}"), int64(1), int64(0), "waiting"}
 	}
 	set := rowsOf(claimed...)
 	set.like[8], set.like[9] = nil, someday
-	set.rows[0] = append(slices.Clone(claimed[0][:9]), nil, []byte("{}"), int64(1), "waiting")
+	set.rows[0] = append(slices.Clone(claimed[0][:9]), nil, []byte("{}"), int64(1), int64(0), "waiting")
 	l.otherwise("sp_getapplock", 1, tdsAnswer{sets: []tdsRows{set}})
 	var rows []workflow.Claimed
 	messages, _ := server.during(func() {
 		var err error
-		rows, err = s.Claim(t.Context(), "token", 100, time.Minute)
+		rows, err = s.Claim(t.Context(), "token", workflow.Want{Commands: true, Deadlines: true}, 100, time.Minute)
 		require.NoError(t, err)
 	})
 	require.Len(t, rows, 100)
@@ -134,9 +134,10 @@ func TestOnSQLServerAStoryIsOneRoundTripAndAToldAgainWhenTheOrderMovedMeanwhile(
 	s, server, l := wire(t, Options{})
 	story := func(first, last int64) tdsAnswer {
 		return tdsAnswer{sets: []tdsRows{
-			rowsOf([]any{first, int64(1), "AwaitingInventory", `{"schema":1,"order":{}}`, someday, someday, someday, someday}),
+			rowsOf([]any{first, int64(1), "AwaitingInventory", `{"schema":1,"order":{}}`, someday, someday, someday, "m0", someday}),
 			rowsOf([]any{someday, "m1", "OrderPlaced", "m1", "Applied", "because", "NotStarted", "AwaitingInventory", int64(1), `["a","b"]`}),
-			rowsOf([]any{"order-42:x:1", "CapturePayment", "c", "p", "o", "", nil, nil, []byte("{}"), "sent", int64(1), someday, someday, ""}),
+			rowsOf([]any{"order-42:x:1", "CapturePayment", "c", "p", "o", "", nil, nil, []byte("{}"), "sent", int64(1), int64(0), int64(0), someday, someday, nil, ""}),
+			noRows(8),
 			noRows(8),
 			rowsOf([]any{someday, []byte("m\xff"), []byte("T"), []byte("why"), int64(2)}),
 			rowsOf([]any{last}),
@@ -156,6 +157,7 @@ func TestOnSQLServerAStoryIsOneRoundTripAndAToldAgainWhenTheOrderMovedMeanwhile(
 	})
 	require.Equal(t, map[byte]int{tdsCall: 2}, messages)
 	require.EqualValues(t, 4, told.Revision)
+	require.Equal(t, "m0", told.BlockedBy)
 	require.Equal(t, someday, told.Since)
 	require.Equal(t, []string{"a", "b"}, told.Journal[0].Emitted)
 	require.Equal(t, []workflow.Refusal{{At: someday, MessageID: "m\xff", Type: "T", Reason: "why", Times: 2}}, told.Rejected)
@@ -185,7 +187,7 @@ func TestOnSQLServerMoreHeldMessagesThanARequestCanHoldAreStillOneTransaction(t 
 	}
 	require.Equal(t, 2000, all)
 
-	messages, requests = again(tdsAnswer{number: 547, class: 16})
+	messages, requests = again(tdsAnswer{number: 40197, class: 17})
 	require.Len(t, requests, 2, "after an error nothing more of it is sent")
 	require.Equal(t, 2, messages[tdsTransaction], "begin and roll back")
 }
@@ -255,8 +257,9 @@ func TestWhatSQLServersErrorsMean(t *testing.T) {
 			t.Parallel()
 			s, server, l := wire(t, Options{})
 			l.otherwise("COMMIT TRANSACTION", 1, tdsAnswer{number: c.number, class: c.class})
+			var d workflow.Decision
 			var err error
-			messages, _ := server.during(func() { _, err = s.Handle(t.Context(), placed(t, "order-42")) })
+			messages, requests := server.during(func() { d, err = s.Handle(t.Context(), placed(t, "order-42")) })
 			switch c.means {
 			case "again":
 				require.NoError(t, err)
@@ -266,9 +269,11 @@ func TestWhatSQLServersErrorsMean(t *testing.T) {
 				require.ErrorContains(t, err, fmt.Sprint(c.number))
 				require.Equal(t, 2, messages[tdsCall])
 			default:
-				require.Error(t, err)
-				require.NotErrorIs(t, err, workflow.ErrTransient)
-				require.Equal(t, 2, messages[tdsCall])
+				require.NoError(t, err)
+				require.Equal(t, workflow.Blocked, d.Outcome, "no waiting mends it: a person has to look")
+				require.Contains(t, d.Reason, fmt.Sprint(c.number))
+				require.Equal(t, 3, messages[tdsCall])
+				require.Contains(t, requests[2].text, "SET blocked_by =")
 			}
 		})
 	}
@@ -285,16 +290,16 @@ func TestOnSQLServerWhoIsOvertakenTooOftenIsLeftToTheNextDelivery(t *testing.T) 
 	require.Equal(t, 2*maxTries, messages[tdsCall])
 	require.ErrorIs(t, s.Mark(t.Context(), "t", []workflow.Mark{{OrderID: "o", Seq: 1}}), workflow.ErrTransient)
 	require.ErrorIs(t, s.Reject(t.Context(), workflow.Rejection{}), workflow.ErrTransient)
-	_, err := s.Claim(t.Context(), "t", 1, time.Minute)
+	_, err := s.Claim(t.Context(), "t", workflow.Want{Commands: true, Deadlines: true}, 1, time.Minute)
 	require.ErrorIs(t, err, workflow.ErrTransient)
 }
 
 func TestAnErrorBehindTheLastRowIsNotOverlooked(t *testing.T) {
 	t.Parallel()
 	s, _, l := wire(t, Options{})
-	row := []any{"order-1", int64(1000), "m", "T", "c", "p", "o", "", nil, nil, []byte("{}"), int64(1), "waiting"}
+	row := []any{"order-1", int64(1000), "m", "T", "c", "p", "o", "", nil, nil, []byte("{}"), int64(1), int64(0), "waiting"}
 	l.otherwise("sp_getapplock", -1, tdsAnswer{sets: []tdsRows{rowsOf(row)}, number: 40197, class: 17})
-	claimed, err := s.Claim(t.Context(), "t", 1, time.Minute)
+	claimed, err := s.Claim(t.Context(), "t", workflow.Want{Commands: true, Deadlines: true}, 1, time.Minute)
 	require.ErrorIs(t, err, workflow.ErrTransient)
 	require.Empty(t, claimed)
 	l.otherwise("@deadline", -1, tdsAnswer{sets: []tdsRows{{loadLike(), [][]any{l.row()}}, noRows(8)}, number: 40197, class: 17})
@@ -552,7 +557,7 @@ func TestEveryRequestBeginsByLeavingNothingToWhatItsConnectionDidBefore(t *testi
 		ctx := t.Context()
 		_, err := s.Handle(ctx, placed(t, "order-42"))
 		require.NoError(t, err)
-		_, _ = s.Claim(ctx, "t", 1, time.Minute)
+		_, _ = s.Claim(ctx, "t", workflow.Want{Commands: true, Deadlines: true}, 1, time.Minute)
 		_, _ = s.Story(ctx, "order-42")
 		_, _ = s.Pending(ctx)
 		_, _ = s.List(ctx)

@@ -29,6 +29,19 @@ type Options struct {
 	// SendAhead is how long before it is due a deadline is handed to the
 	// broker. Zero means 2 minutes.
 	SendAhead time.Duration
+	// EarlyLimit is how long an early message is held for an order that does not
+	// start. Zero means 24 hours.
+	EarlyLimit time.Duration
+	// Retention is how long the journal and the outbox of an order are kept
+	// after it was last decided about and is at rest. Zero means 30 days.
+	Retention time.Duration
+	// DuplicateDetection is for how long the broker drops what it is sent twice.
+	// It must not be shorter than the topics' own window, or what is sent again
+	// is dropped. Zero means 10 minutes.
+	DuplicateDetection time.Duration
+	// Apply decides about messages. Nil means workflow.Apply; another is for
+	// tests that need decisions to fail. It may panic.
+	Apply func(workflow.Order, workflow.Message, []workflow.Message) workflow.Result
 	// KeepBytes is how much of a rejected message's body is kept. Zero means
 	// 64 KiB.
 	KeepBytes int
@@ -96,18 +109,32 @@ const maxTries = 30
 var errConflict = errors.New("the order was changed by another message")
 
 // Handle runs one message through the process: load, decide, commit. It returns
-// what was decided about it; duplicates and conflicts are decisions too. An
-// error means that the message should come again; it wraps workflow.ErrTransient
-// where waiting helps. Then nothing was written, unless the reply of a commit
-// was lost or ctx ended during one; the next delivery finds a duplicate.
-func (s *Store) Handle(ctx context.Context, m workflow.Message) (workflow.Decision, error) {
+// what was decided about it; duplicates and conflicts are decisions too, and so
+// is that it blocks its order, because it cannot be handled for a reason that is
+// not its own. An error means that the message should come again; it wraps
+// workflow.ErrTransient where waiting helps. Then nothing was written, unless
+// the reply of a commit was lost or ctx ended during one; the next delivery
+// finds a duplicate.
+func (s *Store) Handle(ctx context.Context, m workflow.Message) (d workflow.Decision, err error) {
+	err = s.insist(ctx, func() (err error) {
+		d, err = s.handle(ctx, m)
+		return err
+	})
+	if err != nil {
+		return workflow.Decision{}, fmt.Errorf("handle %s %s of order %s: %w", m.Type, m.ID, m.OrderID, err)
+	}
+	return d, nil
+}
+
+// insist tries something again as long as another was faster.
+func (s *Store) insist(ctx context.Context, do func() error) error {
 	for try := 1; ; try++ {
-		d, err := s.handle(ctx, m)
+		err := do()
 		if err == nil {
-			return d, nil
+			return nil
 		}
 		if err := overtaken(ctx, err, try); err != nil {
-			return workflow.Decision{}, fmt.Errorf("handle %s %s of order %s: %w", m.Type, m.ID, m.OrderID, err)
+			return err
 		}
 	}
 }
@@ -129,50 +156,78 @@ func overtaken(ctx context.Context, err error, try int) error {
 
 // handle is one try of Handle. It returns errConflict when another message was
 // faster; then everything is decided again from what that one left.
-func (s *Store) handle(ctx context.Context, m workflow.Message) (workflow.Decision, error) {
+// also is written in the same commit.
+func (s *Store) handle(ctx context.Context, m workflow.Message, also ...statement) (workflow.Decision, error) {
 	found, err := s.load(ctx, &m)
 	if err != nil {
 		return workflow.Decision{}, err
 	}
-	if d, handled := found.before(m); handled {
+	if d, handled := s.before(found, m); handled {
 		if d.Outcome == workflow.Rejected {
 			err = s.engine.write(ctx, s.reject(rejection(m, d.Reason)))
 		}
 		return d, err
 	}
-	m.DueAt, m.NotDue = found.dueAt, found.dueAt.After(found.now)
-	result := workflow.Apply(found.order, m, found.held)
-	batch, err := s.commit(found, result)
-	if err != nil {
-		return workflow.Decision{}, err
+	if found.line {
+		return s.enqueue(ctx, found, m, also)
 	}
-	if err := s.engine.write(ctx, batch); err != nil {
+	return s.decide(ctx, found, m, also)
+}
+
+// decide has the process decide about a message and commits the decision. A
+// message that cannot be decided about, or its decision not be written, blocks
+// its order.
+func (s *Store) decide(ctx context.Context, f *found, m workflow.Message, also []statement) (workflow.Decision, error) {
+	m.DueAt, m.NotDue = f.dueAt, f.dueAt.After(f.now)
+	result, poison := s.apply(f, m)
+	if poison.is(m) {
+		return s.hold(ctx, f, m, poison, also)
+	}
+	batch, err := s.commit(f, result, poison)
+	if err == nil {
+		err = s.engine.write(ctx, append(batch, also...))
+	}
+	switch {
+	case err == nil:
+	case errors.Is(err, errConflict), errors.Is(err, workflow.ErrTransient):
 		return workflow.Decision{}, err
+	default:
+		return s.hold(ctx, f, m, unwritten(m, err), also)
 	}
 	if s.options.Wake != nil && len(result.Emissions()) > 0 {
 		s.options.Wake()
 	}
-	return result.Decisions[0], nil
+	d := result.Decisions[0]
+	if !m.DueAt.IsZero() {
+		d.Late = f.now.Sub(m.DueAt)
+	}
+	if poison.id != "" {
+		d.Trouble = "the order is blocked by " + poison.id + ": " + poison.why + "\n" + poison.stack
+	}
+	return d, nil
 }
 
 // before decides about a message whose ID was handled before: a duplicate when
 // its content is the same, else a conflict.
-func (f *found) before(m workflow.Message) (workflow.Decision, bool) {
+func (s *Store) before(f *found, m workflow.Message) (workflow.Decision, bool) {
 	if f.outcome == "" || f.strayed(m) {
 		return workflow.Decision{}, false
 	}
-	d := workflow.Decision{
-		Message: m, From: f.order.Status, To: f.order.Status, Version: f.order.Version,
-		Outcome: workflow.Duplicate, Reason: "it was handled before: " + string(f.outcome),
-	}
-	if f.fingerprint != m.Fingerprint {
+	d := f.unmoved(m, workflow.Duplicate, "it was handled before: "+string(f.outcome))
+	if f.fingerprint != "" && f.fingerprint != m.Fingerprint {
 		d.Outcome = workflow.Rejected
 		d.Reason = fmt.Sprintf("conflict: MessageId %s was handled with other content (fingerprint %s, now %s)", m.ID, f.fingerprint, m.Fingerprint)
-		if as := workflow.Apply(f.order, m, nil).Decisions[0]; as.Outcome == workflow.Rejected {
-			d.Reason += "; under an ID of its own: " + as.Reason // what differs, in words
+		if as, poison := s.attempt(f.order, m, nil); poison == nil && as.Decisions[0].Outcome == workflow.Rejected {
+			d.Reason += "; under an ID of its own: " + as.Decisions[0].Reason // what differs, in words
 		}
 	}
 	return d, true
+}
+
+// unmoved is a decision that leaves the order where it is.
+func (f *found) unmoved(m workflow.Message, outcome workflow.Outcome, reason string) workflow.Decision {
+	status := f.order.Status
+	return workflow.Decision{Message: m, Outcome: outcome, Reason: reason, From: status, To: status, Version: f.order.Version}
 }
 
 // strayed reports whether what bears the message's ID is a stray: a deadline
@@ -186,15 +241,10 @@ func (f *found) strayed(m workflow.Message) bool {
 // Reject keeps a message that can never be accepted, with its reason. The same
 // message again only counts up.
 func (s *Store) Reject(ctx context.Context, r workflow.Rejection) error {
-	for try := 1; ; try++ {
-		err := s.engine.write(ctx, s.reject(r))
-		if err == nil {
-			return nil
-		}
-		if err := overtaken(ctx, err, try); err != nil {
-			return fmt.Errorf("keep a rejected message: %w", err)
-		}
+	if err := s.insist(ctx, func() error { return s.engine.write(ctx, s.reject(r)) }); err != nil {
+		return fmt.Errorf("keep a rejected message: %w", err)
 	}
+	return nil
 }
 
 // rejection is a sound message that was refused all the same.

@@ -489,7 +489,10 @@ func (l *ledger) answer(r tdsRequest) tdsAnswer {
 		l.commits++
 		l.revision++
 		var first int
-		_, set, _ := strings.Cut(r.text, "UPDATE dbo.orders SET version = @p")
+		_, set, moves := strings.Cut(r.text, "UPDATE dbo.orders SET version = @p")
+		if !moves { // held: its state stays
+			break
+		}
 		if _, err := fmt.Sscanf(set, "%d,", &first); err != nil {
 			panic(err)
 		}
@@ -500,16 +503,16 @@ func (l *ledger) answer(r tdsRequest) tdsAnswer {
 
 // loadLike has the types of the columns of a load.
 func loadLike() []any {
-	return []any{int64(0), int64(0), "", "", someday, "", "", someday, int64(0), someday}
+	return []any{int64(0), int64(0), "", "", someday, "", "", "", someday, int64(0), int64(0), someday}
 }
 
 func (l *ledger) row() []any {
-	row := []any{nil, nil, nil, nil, nil, nil, nil, nil, int64(min(len(l.held), 1)), someday}
+	row := []any{nil, nil, nil, nil, nil, nil, nil, nil, nil, int64(min(len(l.held), 1)), int64(0), someday}
 	if l.revision > 0 {
 		row[0], row[1], row[2], row[3], row[4] = l.revision, l.business, l.status, l.state, someday
 	}
 	if l.outcome != "" {
-		row[5], row[6] = l.outcome, l.print
+		row[6], row[7] = l.outcome, l.print
 	}
 	return row
 }

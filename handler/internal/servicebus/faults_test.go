@@ -262,7 +262,7 @@ func (r *remembered) pass(time.Duration) {
 	}
 }
 
-func (r *remembered) Claim(_ context.Context, token string, most int, _ time.Duration) (claimed []workflow.Claimed, err error) {
+func (r *remembered) Claim(_ context.Context, token string, _ workflow.Want, most int, _ time.Duration) (claimed []workflow.Claimed, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	blocked := map[string]bool{} // orders whose commands wait for an earlier one

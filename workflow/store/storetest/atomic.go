@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -45,21 +46,37 @@ func allOrNothing() []scenario {
 					[]statement{{"INSERT", "rejected"}, {"UPDATE", "orders"}},
 				},
 			} {
-				w.tamper("DELETE FROM orders")
-				w.tamper("DELETE FROM journal")
-				w.tamper("DELETE FROM outbox")
-				w.tamper("DELETE FROM rejected")
-				w.takes(c.given...)
-				before := w.everything()
-				for _, f := range c.fails {
-					allow := w.db.Refuse(f.verb, f.table)
-					_, err := w.Handle(w.Context(), c.then)
-					require.Error(w, err, "%s: %s %s", c.name, f.verb, f.table)
-					require.Equal(w, before, w.everything(), "%s: %s %s", c.name, f.verb, f.table)
-					allow()
+				empty := func() {
+					for _, table := range []string{"orders", "journal", "outbox", "rejected"} {
+						w.tamper("DELETE FROM " + table)
+					}
+					w.takes(c.given...)
 				}
+				empty()
 				w.takes(c.then)
-				require.NotEqual(w, before, w.everything(), "%s, in the end", c.name)
+				emitted, stands := w.emitted(theOrder), w.stands(theOrder)
+				for _, f := range c.fails {
+					what := fmt.Sprintf("%s: %s %s", c.name, f.verb, f.table)
+					empty()
+					before, sent, known := w.everything(), w.rows("outbox", "rejected"), w.rows("orders")
+					allow := w.db.Refuse(f.verb, f.table)
+					d, err := w.Handle(w.Context(), c.then)
+					allow()
+					if err != nil { // it could not even be held
+						require.Equal(w, before, w.everything(), what)
+						w.takes(c.then)
+					} else {
+						require.Equal(w, workflow.Blocked, d.Outcome, what)
+						require.Equal(w, sent, w.rows("outbox", "rejected"), what)
+						require.Equal(w, w.count("journal WHERE outcome <> 'Blocked'"), strings.Count(before, "journal "), what)
+						if known != "" {
+							require.Contains(w, known, "state="+w.text("SELECT state FROM orders"), what)
+						}
+						w.acts(workflow.Applied, workflow.RetryMessage, c.then.ID)
+					}
+					require.Equal(w, emitted, w.emitted(theOrder), what)
+					require.Equal(w, stands, w.stands(theOrder), what)
+				}
 			}
 		}},
 		{"a process that ends at any step, and a redelivery, come to the same end", func(w *world) {
@@ -139,14 +156,28 @@ func allOrNothing() []scenario {
 			require.Equal(w, before, w.everything())
 			w.expect(workflow.Applied, placed("order-43"))
 		}},
-		{"state that cannot be read is an error that no waiting mends, and nothing is written", func(w *world) {
+		{"state that cannot be read blocks the order, which is shown all the same, and goes on once it is mended", func(w *world) {
 			w.takes(placed(theOrder))
+			sound := w.text("SELECT state FROM orders")
 			w.tamper(`UPDATE orders SET state = '{"schema":1,"order":{"amount":"much"}}'`)
-			before := w.everything()
-			_, err := w.Handle(w.Context(), reserved(theOrder))
-			require.Error(w, err)
-			require.NotErrorIs(w, err, workflow.ErrTransient)
-			require.Equal(w, before, w.everything())
+			outbox := w.rows("outbox")
+			d := w.expect(workflow.Blocked, reserved(theOrder))
+			require.Contains(w, d.Reason, "read the state of order order-42")
+			w.expect(workflow.Duplicate, reserved(theOrder))
+			w.expect(workflow.Blocked, captured(theOrder))
+			require.Equal(w, outbox, w.rows("outbox"))
+			s := w.story(theOrder)
+			require.Equal(w, workflow.AwaitingInventory, s.Order.Status)
+			require.Contains(w, s.Order.Problem, "read the state")
+			require.Equal(w, "order-42/reserved", s.BlockedBy)
+			orders, err := w.List(w.Context())
+			require.NoError(w, err)
+			require.Contains(w, orders[0].Problem, "read the state")
+			w.acts(workflow.Applied, workflow.RetryMessage, "order-42/reserved")
+			require.Equal(w, "order-42/reserved", w.story(theOrder).BlockedBy, "it fails again")
+			w.tamper("UPDATE orders SET state = '" + sound + "'")
+			w.acts(workflow.Applied, workflow.RetryMessage, "order-42/reserved")
+			require.Equal(w, "AwaitingShipment 3", w.stands(theOrder))
 		}},
 		{"a status that this program does not know was written by a newer one, and is left alone", func(w *world) {
 			w.takes(placed(theOrder))
@@ -160,10 +191,10 @@ func allOrNothing() []scenario {
 		{"state that holds no order is never taken for an empty one", func(w *world) {
 			w.takes(placed(theOrder))
 			w.tamper(`UPDATE orders SET state = '{}'`)
-			before := w.everything()
-			_, err := w.Handle(w.Context(), reserved(theOrder))
-			require.ErrorContains(w, err, "no order")
-			require.Equal(w, before, w.everything(), "no payment of nothing is asked for")
+			outbox := w.rows("outbox")
+			d := w.expect(workflow.Blocked, reserved(theOrder))
+			require.Contains(w, d.Reason, "no order")
+			require.Equal(w, outbox, w.rows("outbox"), "no payment of nothing is asked for")
 		}},
 		{"a caller who has given up is told so, and nothing is written", func(w *world) {
 			ctx, cancel := context.WithCancel(w.Context())
@@ -178,7 +209,7 @@ func allOrNothing() []scenario {
 			_, err := w.Handle(w.Context(), placed(theOrder))
 			require.ErrorIs(w, err, workflow.ErrTransient)
 			require.ErrorIs(w, w.Reject(w.Context(), workflow.Rejection{}), workflow.ErrTransient)
-			_, err = w.Claim(w.Context(), "t", 1, time.Minute)
+			_, err = w.Claim(w.Context(), "t", workflow.Want{Commands: true, Deadlines: true}, 1, time.Minute)
 			require.Error(w, err)
 			require.NoError(w, w.Close(), "closing twice is no harm")
 		}},

@@ -77,7 +77,7 @@ func (w *world) drainWith(s *store.Store, sender outbox.Sender) (sent int) {
 // claim claims rows and returns their IDs.
 func (w *world) claim(token string, lease time.Duration) (claimed []workflow.Claimed, ids []string) {
 	w.Helper()
-	claimed, err := w.Claim(w.Context(), token, 100, lease)
+	claimed, err := w.Claim(w.Context(), token, workflow.Want{Commands: true, Deadlines: true}, 100, lease)
 	require.NoError(w, err)
 	for _, c := range claimed {
 		ids = append(ids, c.ID)

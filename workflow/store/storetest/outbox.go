@@ -223,7 +223,7 @@ func outboxes() []scenario {
 				w.db.Pass(time.Second)
 				want = append(want, fmt.Sprintf("order-%d:reserve-inventory:1", 9-n))
 			}
-			claimed, err := w.Claim(w.Context(), "t", 2, time.Minute)
+			claimed, err := w.Claim(w.Context(), "t", workflow.Want{Commands: true, Deadlines: true}, 2, time.Minute)
 			require.NoError(w, err)
 			require.ElementsMatch(w, want[:2], []string{claimed[0].ID, claimed[1].ID})
 			require.Len(w, claimed, 2)

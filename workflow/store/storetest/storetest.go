@@ -53,6 +53,7 @@ func Run(t *testing.T, empty func(testing.TB) Database) {
 		{"duplicates and conflicts", duplicates()},
 		{"all or nothing", allOrNothing()},
 		{"early and rejected messages", held()},
+		{"messages that cannot be handled", lines()},
 		{"the outbox", outboxes()},
 		{"deadlines", deadlines()},
 		{"identity and lineage", lineage()},
@@ -180,6 +181,16 @@ func (w *world) expect(outcome workflow.Outcome, m workflow.Message) workflow.De
 	return d
 }
 
+// acts has an operator act on a message of the order, and says what must become
+// of it.
+func (w *world) acts(outcome workflow.Outcome, kind workflow.ActionKind, target string) workflow.Decision {
+	w.Helper()
+	d, err := w.Act(w.Context(), workflow.Action{Kind: kind, OrderID: theOrder, Target: target, Reason: "as agreed", Actor: "ada"})
+	require.NoError(w, err)
+	require.Equal(w, outcome, d.Outcome, d.Reason)
+	return d
+}
+
 // story is what is recorded of an order.
 func (w *world) story(order string) workflow.Story {
 	w.Helper()
@@ -219,8 +230,14 @@ func (w *world) journal(order string) []string {
 // everything is every row of the database, for comparison.
 func (w *world) everything() string {
 	w.Helper()
+	return w.rows("orders", "journal", "outbox", "rejected")
+}
+
+// rows is every row of some tables.
+func (w *world) rows(tables ...string) string {
+	w.Helper()
 	var b strings.Builder
-	for _, table := range []string{"orders", "journal", "outbox", "rejected"} {
+	for _, table := range tables {
 		rows, err := w.db.SQL.QueryContext(w.Context(), "SELECT * FROM "+table+" ORDER BY 1, 2")
 		require.NoError(w, err)
 		columns, err := rows.Columns()

@@ -14,14 +14,19 @@ CREATE TABLE orders (
   created_at TEXT    NOT NULL,
   since      TEXT    NOT NULL, -- when it entered its status
   updated_at TEXT    NOT NULL,
+  blocked_by TEXT,             -- the message that blocks it
+  purged_at  TEXT,             -- when its old rows were deleted; none came since
   state      TEXT    NOT NULL CHECK (json_valid(state))
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX orders_by_status ON orders (status, updated_at);
+CREATE INDEX orders_blocked ON orders (order_id) WHERE blocked_by IS NOT NULL;
+CREATE INDEX orders_at_rest ON orders (updated_at, order_id) WHERE purged_at IS NULL AND status IN ('Completed', 'Cancelled');
 
 -- One row for each message that was handled, in the order of decision: the
--- inbox that duplicates are found in, the trail of decisions, and, while its
--- outcome is Held, the keeper of a message that came too early.
+-- inbox that duplicates are found in, the trail of decisions, and the keeper of
+-- a message: while its outcome is Held, of one that came too early; while it is
+-- Blocked, of one that waits in its order's line.
 CREATE TABLE journal (
   order_id       TEXT    NOT NULL,
   revision       INTEGER NOT NULL,
@@ -51,6 +56,8 @@ CREATE TABLE journal (
 -- A rejected message does not occupy its ID.
 CREATE UNIQUE INDEX journal_by_message ON journal (order_id, message_id) WHERE outcome <> 'Rejected';
 CREATE INDEX journal_held ON journal (order_id, revision, place) WHERE outcome = 'Held';
+CREATE INDEX journal_held_since ON journal (received_at) WHERE outcome = 'Held';
+CREATE INDEX journal_line ON journal (order_id, revision, place) WHERE outcome = 'Blocked';
 
 -- Messages decided on: commands to other services, and deadlines.
 CREATE TABLE outbox (
@@ -64,14 +71,17 @@ CREATE TABLE outbox (
   traceparent     TEXT    NOT NULL,
   purpose         TEXT,             -- set for a deadline
   due_at          TEXT,             -- set for a deadline
-  state           TEXT    NOT NULL CHECK (state IN ('waiting', 'sent', 'closed')),
+  state           TEXT    NOT NULL CHECK (state IN ('waiting', 'sent', 'closed', 'recall', 'dead')),
   visible_at      TEXT    NOT NULL, -- not before then; while claimed, the end of the lease
   token           TEXT,             -- who claimed it; meaningless once the lease has ended
   attempts        INTEGER NOT NULL DEFAULT 0,
+  refusals        INTEGER NOT NULL DEFAULT 0, -- of the message itself, since it last died
+  deaths          INTEGER NOT NULL DEFAULT 0,
   last_error      TEXT    NOT NULL DEFAULT '',
   broker_sequence INTEGER,          -- of a scheduled message at the broker
   created_at      TEXT    NOT NULL,
   sent_at         TEXT,
+  closed_at       TEXT,             -- since when nobody wants it
   body            BLOB    NOT NULL, -- a deadline's is made when it is sent
   PRIMARY KEY (order_id, seq),
   CHECK ((purpose IS NULL) = (due_at IS NULL))
@@ -81,7 +91,10 @@ CREATE UNIQUE INDEX outbox_by_message ON outbox (order_id, message_id);
 CREATE INDEX outbox_waiting ON outbox (visible_at, order_id, seq) WHERE state = 'waiting';
 CREATE INDEX outbox_claimed ON outbox (token) WHERE token IS NOT NULL;
 -- At most one armed deadline of a purpose.
-CREATE UNIQUE INDEX outbox_armed ON outbox (order_id, purpose) WHERE purpose IS NOT NULL AND state <> 'closed';
+CREATE UNIQUE INDEX outbox_armed ON outbox (order_id, purpose) WHERE purpose IS NOT NULL AND state IN ('waiting', 'sent');
+CREATE INDEX outbox_handed_over ON outbox (due_at) WHERE purpose IS NOT NULL AND state = 'sent';
+CREATE INDEX outbox_recall ON outbox (due_at) WHERE state = 'recall';
+CREATE INDEX outbox_dead ON outbox (order_id, seq) WHERE state = 'dead';
 
 -- Messages that can never be accepted, under an identity of their own: a hash
 -- over what came. What is said of their order and type may be anything.

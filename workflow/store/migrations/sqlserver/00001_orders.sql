@@ -13,11 +13,17 @@ CREATE TABLE dbo.orders (
   created_at datetime2(6)  NOT NULL,
   since      datetime2(6)  NOT NULL,
   updated_at datetime2(6)  NOT NULL,
+  blocked_by nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL,
+  purged_at  datetime2(6)  NULL,
   state      nvarchar(max) NOT NULL,
   CONSTRAINT pk_orders PRIMARY KEY (order_id)
 );
 
 CREATE INDEX orders_by_status ON dbo.orders (status, updated_at);
+
+CREATE INDEX orders_blocked ON dbo.orders (order_id) WHERE blocked_by IS NOT NULL;
+
+CREATE INDEX orders_at_rest ON dbo.orders (updated_at, order_id) WHERE purged_at IS NULL AND status IN (N'Completed', N'Cancelled');
 
 CREATE TABLE dbo.journal (
   order_id       nvarchar(96)  COLLATE Latin1_General_100_BIN2 NOT NULL,
@@ -50,6 +56,10 @@ CREATE UNIQUE INDEX journal_by_message ON dbo.journal (order_id, message_id) WHE
 
 CREATE INDEX journal_held ON dbo.journal (order_id, revision, place) WHERE outcome = N'Held';
 
+CREATE INDEX journal_held_since ON dbo.journal (received_at) WHERE outcome = N'Held';
+
+CREATE INDEX journal_line ON dbo.journal (order_id, revision, place) WHERE outcome = N'Blocked';
+
 CREATE TABLE dbo.outbox (
   order_id        nvarchar(96)  COLLATE Latin1_General_100_BIN2 NOT NULL,
   seq             bigint         NOT NULL,
@@ -65,15 +75,18 @@ CREATE TABLE dbo.outbox (
   visible_at      datetime2(6)   NOT NULL,
   token           nvarchar(128) COLLATE Latin1_General_100_BIN2 NULL,
   attempts        int            NOT NULL CONSTRAINT df_outbox_attempts DEFAULT 0,
+  refusals        int            NOT NULL CONSTRAINT df_outbox_refusals DEFAULT 0,
+  deaths          int            NOT NULL CONSTRAINT df_outbox_deaths DEFAULT 0,
   last_error      nvarchar(2000) NOT NULL CONSTRAINT df_outbox_last_error DEFAULT N'',
   broker_sequence bigint         NULL,
   created_at      datetime2(6)   NOT NULL,
   sent_at         datetime2(6)   NULL,
+  closed_at       datetime2(6)   NULL,
   body            varbinary(max) NOT NULL,
   CONSTRAINT pk_outbox PRIMARY KEY (order_id, seq),
   CONSTRAINT ck_outbox_order CHECK (order_id <> N''),
   CONSTRAINT ck_outbox_message CHECK (message_id <> N''),
-  CONSTRAINT ck_outbox_state CHECK (state IN (N'waiting', N'sent', N'closed')),
+  CONSTRAINT ck_outbox_state CHECK (state IN (N'waiting', N'sent', N'closed', N'recall', N'dead')),
   CONSTRAINT ck_outbox_deadline CHECK ((purpose IS NULL AND due_at IS NULL) OR (purpose IS NOT NULL AND due_at IS NOT NULL))
 );
 
@@ -81,7 +94,15 @@ CREATE UNIQUE INDEX outbox_by_message ON dbo.outbox (order_id, message_id);
 
 CREATE INDEX outbox_waiting ON dbo.outbox (visible_at, order_id, seq) INCLUDE (purpose, token) WHERE state = N'waiting';
 
-CREATE UNIQUE INDEX outbox_armed ON dbo.outbox (order_id, purpose) WHERE purpose IS NOT NULL AND state <> N'closed';
+CREATE INDEX outbox_claimed ON dbo.outbox (token) INCLUDE (visible_at) WHERE token IS NOT NULL;
+
+CREATE UNIQUE INDEX outbox_armed ON dbo.outbox (order_id, purpose) WHERE purpose IS NOT NULL AND state IN (N'waiting', N'sent');
+
+CREATE INDEX outbox_handed_over ON dbo.outbox (due_at) INCLUDE (visible_at) WHERE purpose IS NOT NULL AND state = N'sent';
+
+CREATE INDEX outbox_recall ON dbo.outbox (due_at) INCLUDE (broker_sequence) WHERE state = N'recall';
+
+CREATE INDEX outbox_dead ON dbo.outbox (order_id, seq) WHERE state = N'dead';
 
 CREATE TABLE dbo.rejected (
   rejection_id   nvarchar(64)  COLLATE Latin1_General_100_BIN2 NOT NULL,
