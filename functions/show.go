@@ -26,6 +26,8 @@ type story struct {
 	Effects   []workflow.Effect `json:"effects"`
 	Journal   []entry           `json:"journal"`
 	Outbox    []dispatch        `json:"outbox"`
+	BlockedBy *blocker          `json:"blockedBy"`
+	Line      []string          `json:"line"` // MessageIds: what blocks the order and what waits behind it
 	Held      []string          `json:"held"` // MessageIds
 	Rejected  []refusal         `json:"rejected"`
 }
@@ -33,6 +35,12 @@ type story struct {
 type deadline struct {
 	ID    string     `json:"id"`
 	DueAt *time.Time `json:"dueAt"`
+}
+
+// blocker is the message that blocks an order, and why it could not be handled.
+type blocker struct {
+	MessageID string `json:"messageId"`
+	Reason    string `json:"reason"`
 }
 
 type entry struct {
@@ -53,8 +61,10 @@ type dispatch struct {
 	Type          workflow.MessageType `json:"type"`
 	State         string               `json:"state"`
 	Attempts      int                  `json:"attempts"`
+	Refusals      int                  `json:"refusals"` // of the message itself, by the broker
 	NextAttemptAt *time.Time           `json:"nextAttemptAt"`
 	SentAt        *time.Time           `json:"sentAt"`
+	ClosedAt      *time.Time           `json:"closedAt"` // since when nobody wants it
 	LastError     string               `json:"lastError"`
 }
 
@@ -92,28 +102,40 @@ func tell(s workflow.Story) story {
 		Since: moment(s.Since), CreatedAt: moment(s.CreatedAt), UpdatedAt: moment(s.UpdatedAt),
 		Effects: list(s.Order.Effects),
 		Journal: make([]entry, 0, len(s.Journal)), Outbox: make([]dispatch, 0, len(s.Outbox)),
-		Held: make([]string, 0, len(s.Held)), Rejected: make([]refusal, 0, len(s.Rejected)),
+		Line: ids(s.Line), Held: ids(s.Held), Rejected: make([]refusal, 0, len(s.Rejected)),
 	}
 	if s.Order.Armed != "" {
 		told.Deadline = &deadline{s.Order.Armed, moment(s.DeadlineAt)}
 	}
+	if s.BlockedBy != "" {
+		told.BlockedBy = &blocker{MessageID: s.BlockedBy}
+		told.WaitsFor = "a person, who retries or skips the message that blocks it"
+	}
 	for _, e := range s.Journal {
+		if e.Outcome == workflow.Blocked && e.MessageID == s.BlockedBy {
+			told.BlockedBy.Reason = e.Reason
+		}
 		told.Journal = append(told.Journal, entry{
 			moment(e.At), e.MessageID, e.Type, e.ParentID, e.Outcome, e.Reason, e.From, e.To, e.Version, list(e.Emitted),
 		})
 	}
 	for _, d := range s.Outbox {
 		told.Outbox = append(told.Outbox, dispatch{
-			d.ID, d.Type, d.State, d.Attempts, nextAttempt(d), moment(d.SentAt), d.LastError,
+			d.ID, d.Type, d.State, d.Attempts, d.Refusals, nextAttempt(d), moment(d.SentAt), moment(d.ClosedAt), d.LastError,
 		})
-	}
-	for _, h := range s.Held {
-		told.Held = append(told.Held, h.ID)
 	}
 	for _, r := range s.Rejected {
 		told.Rejected = append(told.Rejected, refusal{moment(r.At), r.MessageID, r.Type, r.Reason, r.Times})
 	}
 	return told
+}
+
+func ids(envelopes []workflow.Envelope) []string {
+	all := make([]string, 0, len(envelopes))
+	for _, e := range envelopes {
+		all = append(all, e.ID)
+	}
+	return all
 }
 
 // nextAttempt is when a message may be sent, null once nothing will send it.

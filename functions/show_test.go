@@ -2,6 +2,7 @@ package functions_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -33,7 +34,7 @@ func TestTheStoryOfAnOrderAnswersWhyItWaits(t *testing.T) {
 			}},
 			Outbox: []workflow.Dispatch{{
 				Outgoing: workflow.Outgoing{ID: "order-42:capture-payment:1", Type: workflow.CapturePayment},
-				State:    "waiting", Attempts: 2, NextAttemptAt: at(3), LastError: "the broker is away",
+				State:    "waiting", Attempts: 2, Refusals: 1, NextAttemptAt: at(3), LastError: "the broker is away",
 			}},
 			Held:     []workflow.Envelope{{ID: "shipping:confirmed:1"}},
 			Rejected: []workflow.Refusal{{At: at(2), MessageID: "m-1", Type: workflow.OrderPlaced, Reason: "conflict", Times: 2}},
@@ -59,8 +60,10 @@ func TestTheStoryOfAnOrderAnswersWhyItWaits(t *testing.T) {
 		}],
 		"outbox": [{
 			"id": "order-42:capture-payment:1", "type": "CapturePayment", "state": "waiting", "attempts": 2,
-			"nextAttemptAt": "2026-07-19T10:03:00Z", "sentAt": null, "lastError": "the broker is away"
+			"refusals": 1,
+			"nextAttemptAt": "2026-07-19T10:03:00Z", "sentAt": null, "closedAt": null, "lastError": "the broker is away"
 		}],
+		"blockedBy": null, "line": [],
 		"held": ["shipping:confirmed:1"],
 		"rejected": [{"at": "2026-07-19T10:02:00Z", "messageId": "m-1", "type": "OrderPlaced", "reason": "conflict", "times": 2}]
 	}`, answer.Body.String())
@@ -75,9 +78,30 @@ func TestAnOrderOfWhichLittleIsKnownHasEmptyListsAndNoTimes(t *testing.T) {
 	require.JSONEq(t, `{
 		"orderId": "order-42", "status": "NotStarted", "meaning": "messages came before the order itself", "waitsFor": "OrderPlaced",
 		"facts": [], "version": 0, "revision": 0, "since": null, "createdAt": null, "updatedAt": null, "deadline": null,
-		"effects": [], "outbox": [], "held": [], "rejected": [],
+		"effects": [], "outbox": [], "blockedBy": null, "line": [], "held": [], "rejected": [],
 		"journal": [{"at": null, "messageId": "", "type": "", "parentId": "", "outcome": "", "reason": "", "from": "", "to": "", "version": 0, "emitted": []}]
 	}`, answer.Body.String())
+}
+
+func TestAnOrderThatIsBlockedSaysByWhatAndWhyAndWhoCanHelp(t *testing.T) {
+	t.Parallel()
+	w := world{story: func(_ context.Context, id string) (workflow.Story, error) {
+		return workflow.Story{
+			Order: workflow.Order{ID: id, Status: workflow.AwaitingPayment}, BlockedBy: "m2",
+			Line: []workflow.Envelope{{ID: "m2"}, {ID: "m3"}},
+			Journal: []workflow.Entry{
+				{MessageID: "m1", Outcome: workflow.Applied, Reason: "paid"},
+				{MessageID: "m2", Outcome: workflow.Blocked, Reason: "panic: no luck"},
+				{MessageID: "m3", Outcome: workflow.Blocked, Reason: "it waits behind m2, which blocks the order"},
+			},
+		}, nil
+	}}
+	answer := send(w.app().Handler(), newRequest(t, http.MethodGet, "/api/orders/order-42", http.NoBody))
+	var told map[string]any
+	require.NoError(t, json.Unmarshal(answer.Body.Bytes(), &told))
+	require.Equal(t, map[string]any{"messageId": "m2", "reason": "panic: no luck"}, told["blockedBy"])
+	require.Equal(t, []any{"m2", "m3"}, told["line"])
+	require.Equal(t, "a person, who retries or skips the message that blocks it", told["waitsFor"])
 }
 
 func TestAnOrderThatIsNotThereOrCannotBeReadSaysSo(t *testing.T) {
