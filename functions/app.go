@@ -3,7 +3,8 @@
 // message, has it handled, and answers what the host needs to settle it.
 //
 // Read registry.go first, which lists the functions; then message.go, the way
-// of one message; then invoke.go, from outcome to answer.
+// of one message; then hold.go, what becomes of one that cannot be handled; then
+// invoke.go, from outcome to answer; then bounds.go, how much is done at once.
 package functions
 
 import (
@@ -18,8 +19,10 @@ import (
 // Defaults of App.
 const (
 	DefaultDeadline   = 60 * time.Second
+	DefaultHoldFrom   = 8
 	DefaultMaxBody    = 256 << 10
 	DefaultMaxRequest = 16 << 20
+	DefaultMaxMemory  = 64 << 20
 )
 
 // Process decides about messages and makes the decision last.
@@ -30,6 +33,12 @@ type Process interface {
 	// Reject keeps a message that can never be accepted. An error means that it
 	// was not kept.
 	Reject(context.Context, workflow.Rejection) error
+	// Hold keeps a message that could not be handled, and why. It blocks its
+	// order, or waits behind the one that does; what comes later waits behind
+	// it. Of the message it needs the envelope, with a sound ID and order ID, and
+	// the delivery. The message may turn out to be a duplicate. An error means
+	// that it was not kept.
+	Hold(ctx context.Context, m workflow.Message, why string) (workflow.Decision, error)
 }
 
 // Orders tells what is recorded of an order.
@@ -45,11 +54,27 @@ type Outbox interface {
 	Drain(context.Context) (sent int, more bool, err error)
 }
 
+// Backlog counts what is not done yet.
+type Backlog interface {
+	Backlog(context.Context) (workflow.Backlog, error)
+}
+
+// Sweeper does what only the passing of time asks for.
+type Sweeper interface {
+	Sweep(context.Context) (workflow.Swept, error)
+}
+
 // App is what the functions need to do their work.
 type App struct {
 	Process Process
 	Orders  Orders
 	Outbox  Outbox
+	Backlog Backlog // nil: what is not done yet is not counted
+	Sweeper Sweeper
+
+	// Context ends all invocations when it ends: the process is about to. Nil
+	// never does.
+	Context context.Context //nolint:containedctx // the life of the process, which no call has
 
 	// Log takes one line for each invocation; nil is silence. The lines hold
 	// identities and outcomes, no bodies and nothing about customers.
@@ -57,6 +82,16 @@ type App struct {
 	// Now is the clock by which invocations are timed, for the log only; nil
 	// leaves their duration out.
 	Now func() time.Time
+
+	// HoldFrom is the delivery of a message from which on a failure to handle it
+	// does not leave it to the next: it is kept, and its order waits for a
+	// person. The broker gives a message up after ten and lets the next of its
+	// order overtake it. Zero means DefaultHoldFrom.
+	HoldFrom int
+	// Concurrent is how many messages and reads are given to the database at
+	// once; the others wait here, as long as their invocations last. Zero is no
+	// bound.
+	Concurrent int
 
 	// Deadline ends an invocation. It has to be shorter than functionTimeout in
 	// host.json, at which the host kills the process and every other invocation
@@ -71,6 +106,13 @@ type App struct {
 	// request up to six times as large as its message. Zero means
 	// DefaultMaxRequest.
 	MaxRequest int64
+	// MaxMemory is how many bytes of requests are held at once, those that are
+	// being read included; other requests wait. Zero means DefaultMaxMemory. It
+	// is never less than the largest request needs.
+	MaxMemory int64
+
+	shared *shared
+	decode func(workflow.Envelope) (workflow.Message, error) // Envelope.Decode
 }
 
 // Handler serves all functions. Paths are matched exactly and nothing is ever
@@ -97,13 +139,19 @@ func (a App) Handler() http.Handler {
 		if !known {
 			f = function{serve: unknown}
 		}
-		a.invoke(w, r, f)
+		a.invoke(w, r, f) //nolint:contextcheck // an invocation outlives its caller
 	})
 }
 
 func (a App) withDefaults() App {
 	if a.Log == nil {
 		a.Log = slog.New(slog.DiscardHandler)
+	}
+	if a.Context == nil {
+		a.Context = context.Background()
+	}
+	if a.HoldFrom <= 0 {
+		a.HoldFrom = DefaultHoldFrom
 	}
 	if a.Deadline <= 0 {
 		a.Deadline = DefaultDeadline
@@ -114,5 +162,12 @@ func (a App) withDefaults() App {
 	if a.MaxRequest <= 0 {
 		a.MaxRequest = DefaultMaxRequest
 	}
+	if a.MaxMemory <= 0 {
+		a.MaxMemory = DefaultMaxMemory
+	}
+	if a.decode == nil {
+		a.decode = workflow.Envelope.Decode
+	}
+	a.shared = share(a)
 	return a
 }

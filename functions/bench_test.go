@@ -17,6 +17,9 @@ type instant struct{}
 func (instant) Handle(context.Context, workflow.Message) (workflow.Decision, error) {
 	return decision(workflow.Applied), nil
 }
+func (instant) Hold(context.Context, workflow.Message, string) (workflow.Decision, error) {
+	return decision(workflow.Blocked), nil
+}
 func (instant) Reject(context.Context, workflow.Rejection) error { return nil }
 
 type discard struct{}
@@ -42,6 +45,7 @@ func BenchmarkInvocation(b *testing.B) {
 			b.SetBytes(int64(len(body)))
 			for b.Loop() {
 				again := *r
+				again.ContentLength = int64(len(body))
 				again.Body = readCloser{strings.NewReader(body)}
 				h.ServeHTTP(sink{http.Header{}}, &again)
 			}

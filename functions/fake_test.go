@@ -26,14 +26,24 @@ import (
 // given. Its fields may be set to force an answer.
 type world struct {
 	handle func(context.Context, workflow.Message) (workflow.Decision, error)
+	hold   func(context.Context, workflow.Message, string) (workflow.Decision, error)
 	reject func(context.Context, workflow.Rejection) error
 	story  func(context.Context, string) (workflow.Story, error)
 	drain  func(context.Context) (int, bool, error)
+	count  func(context.Context) (workflow.Backlog, error)
+	sweep  func(context.Context) (workflow.Swept, error)
 
 	mu         sync.Mutex
 	messages   []workflow.Message
 	rejections []workflow.Rejection
+	holds      []held
 	log        bytes.Buffer
+}
+
+// held is a message that was to be kept, and why.
+type held struct {
+	workflow.Message
+	why string
 }
 
 func (w *world) Handle(ctx context.Context, m workflow.Message) (workflow.Decision, error) {
@@ -56,11 +66,32 @@ func (w *world) Reject(ctx context.Context, r workflow.Rejection) error {
 	return nil
 }
 
+func (w *world) Hold(ctx context.Context, m workflow.Message, why string) (workflow.Decision, error) {
+	w.mu.Lock()
+	w.holds = append(w.holds, held{m, why})
+	w.mu.Unlock()
+	if w.hold != nil {
+		return w.hold(ctx, m, why)
+	}
+	d := decision(workflow.Blocked)
+	d.Reason = why
+	return d, nil
+}
+
 func (w *world) Story(ctx context.Context, id string) (workflow.Story, error) {
 	return w.story(ctx, id)
 }
 
 func (w *world) Drain(ctx context.Context) (int, bool, error) { return w.drain(ctx) }
+
+func (w *world) Backlog(ctx context.Context) (workflow.Backlog, error) {
+	if w.count == nil {
+		return workflow.Backlog{}, nil
+	}
+	return w.count(ctx)
+}
+
+func (w *world) Sweep(ctx context.Context) (workflow.Swept, error) { return w.sweep(ctx) }
 
 // Write takes log lines.
 func (w *world) Write(line []byte) (int, error) {
@@ -70,7 +101,7 @@ func (w *world) Write(line []byte) (int, error) {
 }
 
 func (w *world) app() functions.App {
-	return functions.App{Process: w, Orders: w, Outbox: w, Log: slog.New(slog.NewJSONHandler(w, nil))}
+	return functions.App{Process: w, Orders: w, Outbox: w, Backlog: w, Sweeper: w, Log: slog.New(slog.NewJSONHandler(w, nil))}
 }
 
 // logged is the one line that was logged.
@@ -92,10 +123,19 @@ func (w *world) onlyMessage(t *testing.T) workflow.Message {
 	return w.messages[0]
 }
 
+// onlyHold is the one message that was held, which was not rejected.
+func (w *world) onlyHold(t *testing.T) held {
+	t.Helper()
+	require.Empty(t, w.rejections)
+	require.Len(t, w.holds, 1)
+	return w.holds[0]
+}
+
 // onlyRejection is the one message that was kept apart.
 func (w *world) onlyRejection(t *testing.T) workflow.Rejection {
 	t.Helper()
 	require.Empty(t, w.messages)
+	require.Empty(t, w.holds)
 	require.Len(t, w.rejections, 1)
 	return w.rejections[0]
 }

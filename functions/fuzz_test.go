@@ -26,6 +26,7 @@ func FuzzInvocation(f *testing.F) {
 			t.Fatalf("the message was handed on %d times", took)
 		}
 		survives(t, "/outbox-dispatch", body)
+		survives(t, "/sweep", body)
 		survives(t, "/api/orders", body)
 	})
 }
@@ -49,6 +50,7 @@ func survives(t *testing.T, path, body string) int {
 	t.Helper()
 	w := world{
 		drain: func(context.Context) (int, bool, error) { return 0, false, nil },
+		sweep: func(context.Context) (workflow.Swept, error) { return workflow.Swept{}, nil },
 		story: func(context.Context, string) (workflow.Story, error) { return workflow.Story{}, nil },
 	}
 	r := newRequest(t, http.MethodPost, path, strings.NewReader(body))

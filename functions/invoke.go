@@ -20,12 +20,13 @@ const invocationHeader = "X-Azure-Functions-InvocationId"
 //
 // A caller that has gone does not end the work: the host does not say by it
 // that it gave up, and what is finished all the same is a duplicate next time.
+// The end of the process does.
 func (a App) invoke(w http.ResponseWriter, r *http.Request, f function) {
 	rec := &record{function: f.name, invocation: r.Header.Get(invocationHeader)}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), a.Deadline)
+	ctx, cancel := context.WithTimeout(a.Context, a.Deadline)
 	defer cancel()
+	defer a.shared.shrink(&rec.room, 0)
 	r = r.WithContext(ctx)
-	r.Body = http.MaxBytesReader(w, r.Body, a.MaxRequest)
 
 	var began time.Time
 	if a.Now != nil {
@@ -48,11 +49,7 @@ func (a App) contain(f function, r *http.Request, rec *record) (answer reply) {
 		if p == nil {
 			return
 		}
-		if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
-			panic(p) // net/http drops the connection for it
-		}
-		rec.fail(fmt.Errorf("panic: %v", p))
-		rec.stack = string(debug.Stack())
+		rec.fail(panicked(p))
 		if f.forwarded {
 			answer = broken()
 			return
@@ -60,6 +57,33 @@ func (a App) contain(f function, r *http.Request, rec *record) (answer reply) {
 		answer = settle(rec)
 	}()
 	return f.serve(a, r, rec)
+}
+
+// panicError is a panic as an error.
+type panicError struct {
+	value any
+	stack string // where it came from
+}
+
+func (p *panicError) Error() string { return fmt.Sprintf("panic: %v", p.value) }
+
+// panicked is what was recovered from a panic as an error. One that is meant to
+// drop the connection goes on to net/http.
+func panicked(p any) error {
+	if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+		panic(p)
+	}
+	return &panicError{p, string(debug.Stack())}
+}
+
+// contained does something and returns a panic in it as an error.
+func contained(do func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = panicked(p)
+		}
+	}()
+	return do()
 }
 
 // posted is a function that the host invokes by its own protocol, with POST.
@@ -102,9 +126,9 @@ func settle(rec *record) reply {
 // and for whoever called the API.
 func statusOf(o workflow.Outcome) (host, api int) {
 	switch o {
-	case workflow.Applied, workflow.Held:
+	case workflow.Applied, workflow.Held, workflow.Blocked:
 		return http.StatusOK, http.StatusAccepted
-	case workflow.Duplicate, workflow.Stale:
+	case workflow.Duplicate, workflow.Stale, workflow.Skipped:
 		return http.StatusOK, http.StatusOK
 	case workflow.Rejected:
 		return http.StatusOK, http.StatusConflict

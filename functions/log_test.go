@@ -34,15 +34,28 @@ func TestOneLineIsLoggedForAnInvocationAndSaysWhoAndWhat(t *testing.T) {
 	}, line)
 }
 
-func TestRejectedIsAWarningAndFailedAnErrorAndTheRestIsInformation(t *testing.T) {
+func TestRejectedIsAWarningAndFailedAndBlockedAreErrorsAndTheRestIsInformation(t *testing.T) {
 	t.Parallel()
 	for outcome, level := range map[workflow.Outcome]string{
 		workflow.Applied: "INFO", workflow.Duplicate: "INFO", workflow.Stale: "INFO", workflow.Held: "INFO",
-		workflow.Rejected: "WARN", workflow.Failed: "ERROR",
+		workflow.Skipped: "INFO", workflow.Rejected: "WARN", workflow.Failed: "ERROR", workflow.Blocked: "ERROR",
 	} {
 		w := world{handle: func(context.Context, workflow.Message) (workflow.Decision, error) { return decision(outcome), nil }}
 		w.post(t, "/order-placed", invocation(placedBody, nil))
 		require.Equal(t, level, w.logged(t)["level"], outcome)
+	}
+}
+
+func TestALateDeadlineIsLoggedWithHowLateItWas(t *testing.T) {
+	t.Parallel()
+	for late, want := range map[time.Duration]any{1500*time.Millisecond + 250*time.Microsecond: 1500.25, 0: nil} {
+		w := world{handle: func(context.Context, workflow.Message) (workflow.Decision, error) {
+			d := decision(workflow.Applied)
+			d.Late = late
+			return d, nil
+		}}
+		w.post(t, "/order-placed", invocation(placedBody, nil))
+		require.Equal(t, want, w.logged(t)["lateMs"])
 	}
 }
 

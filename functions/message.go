@@ -3,7 +3,6 @@ package functions
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 
 	"orderflow/workflow"
@@ -13,8 +12,8 @@ import (
 // settled. A message that can never be accepted is settled too, once it is
 // kept; only what may work later is left to the broker to deliver again.
 func deliver(a App, r *http.Request, rec *record) reply {
-	raw, err := io.ReadAll(r.Body)
-	if err != nil { // too large, or broken off: the broker has it still
+	raw, err := a.read(r, rec, a.MaxRequest)
+	if err != nil { // too large, or broken off, or no memory for it: the broker has it still
 		rec.fail(fmt.Errorf("read the request: %w", err))
 		return settle(rec)
 	}
@@ -22,36 +21,34 @@ func deliver(a App, r *http.Request, rec *record) reply {
 	got.delivery.Function = rec.function
 	rec.arrived(got.envelope, got.delivery)
 
-	message, refusal := got.accept()
+	var message workflow.Message
+	var refusal string
+	err = contained(func() error {
+		message, refusal = got.accept(a.decode)
+		return nil
+	})
 	message.Delivery = got.delivery
-	if refusal != "" {
+	switch {
+	case err != nil:
+		a.unreadable(r.Context(), got, err, rec)
+	case refusal != "":
 		a.reject(r.Context(), workflow.Rejection{
 			Envelope: got.envelope, Delivery: got.delivery, Reason: refusal, Fingerprint: message.Fingerprint,
 		}, rec)
-		return settle(rec)
+	default:
+		a.handle(r.Context(), message, rec)
 	}
-	var decision workflow.Decision
-	err = patiently(r.Context(), func(ctx context.Context) (err error) {
-		decision, err = a.Process.Handle(ctx, message)
-		return err
-	})
-	if err != nil {
-		rec.fail(fmt.Errorf("handle the message: %w", err))
-		return settle(rec)
-	}
-	decision.Message = message // whose words to keep out of the log
-	rec.decided(decision)
 	return settle(rec)
 }
 
 // accept is the message that has arrived, or why it can never be accepted.
-func (a arrival) accept() (workflow.Message, string) {
+func (a arrival) accept(decode func(workflow.Envelope) (workflow.Message, error)) (workflow.Message, string) {
 	if a.refusal != "" {
 		return workflow.Message{}, a.refusal
 	}
-	message, err := a.envelope.Decode()
+	message, err := decode(a.envelope)
 	if a.envelope.Type.Internal() {
-		return message, fmt.Sprintf("%s never comes from the broker: it comes through the operator's door only", a.envelope.Type)
+		return message, onlyInside(a.envelope.Type)
 	}
 	if err != nil {
 		return message, err.Error()
@@ -59,9 +56,16 @@ func (a arrival) accept() (workflow.Message, string) {
 	return message, ""
 }
 
+func onlyInside(t workflow.MessageType) string {
+	return fmt.Sprintf("%s never comes from the broker: it comes through the operator's door only", t)
+}
+
 // reject keeps a message apart. Until it is kept, it is not settled.
 func (a App) reject(ctx context.Context, rejection workflow.Rejection, rec *record) {
-	if err := patiently(ctx, func(ctx context.Context) error { return a.Process.Reject(ctx, rejection) }); err != nil {
+	err := patiently(ctx, func(ctx context.Context) error {
+		return a.try(ctx, func(ctx context.Context) error { return a.Process.Reject(ctx, rejection) })
+	})
+	if err != nil {
 		rec.fail(fmt.Errorf("keep a message that is refused (%s): %w", withoutValues(rejection.Reason), err))
 		return
 	}

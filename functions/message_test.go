@@ -20,7 +20,7 @@ func TestDoneDuplicateStaleHeldAndRejectedAreAcknowledgedAndOnlyFailureIsNot(t *
 	t.Parallel()
 	for outcome, status := range map[workflow.Outcome]int{
 		workflow.Applied: 200, workflow.Duplicate: 200, workflow.Stale: 200,
-		workflow.Held: 200, workflow.Rejected: 200,
+		workflow.Held: 200, workflow.Blocked: 200, workflow.Skipped: 200, workflow.Rejected: 200,
 		workflow.Failed: 500, "": 500, "Unheard-of": 500,
 	} {
 		t.Run("outcome "+string(outcome), func(t *testing.T) {

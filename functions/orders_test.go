@@ -125,10 +125,14 @@ func TestTheSameOrderAgainIsAnsweredFromWhatIsRecorded(t *testing.T) {
 
 func TestAnOrderHeldBehindABlockedOneIsAccepted(t *testing.T) {
 	t.Parallel()
-	w := world{handle: func(context.Context, workflow.Message) (workflow.Decision, error) {
-		return decision(workflow.Held), nil
-	}}
-	require.Equal(t, 202, send(w.app().Handler(), order(t, placedBody)).Code)
+	for _, outcome := range []workflow.Outcome{workflow.Held, workflow.Blocked} {
+		w := world{handle: func(context.Context, workflow.Message) (workflow.Decision, error) {
+			return decision(outcome), nil
+		}}
+		answer := send(w.app().Handler(), order(t, placedBody))
+		require.Equal(t, 202, answer.Code)
+		require.Contains(t, answer.Body.String(), string(outcome))
+	}
 }
 
 func TestAnOrderWithTheIDOfAnotherIsAConflict(t *testing.T) {
@@ -188,7 +192,7 @@ func TestARequestThatIsNoOrderIsRefusedAndSaysWhy(t *testing.T) {
 			case "of no type":
 				tt.request.Header.Del("Content-Type")
 			case "broken off":
-				tt.request.Body = io.NopCloser(brokenOff{})
+				tt.request.Body, tt.request.ContentLength = io.NopCloser(brokenOff{}), -1
 			case "an order by its ID":
 				tt.request.URL.Path = "/api/orders/order-42"
 			}
@@ -217,4 +221,5 @@ func TestAPanicBehindTheAPIIsAProblemOfOneRequest(t *testing.T) {
 	w := world{handle: func(context.Context, workflow.Message) (workflow.Decision, error) { panic("a fault") }}
 	aProblem(t, 500, send(w.app().Handler(), order(t, placedBody)))
 	require.Equal(t, "panic: a fault", w.logged(t)["error"])
+	require.Empty(t, w.holds, "whoever sent it is told")
 }

@@ -1,48 +1,64 @@
 package functions
 
 import (
-	"encoding/json"
+	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"strconv"
+
+	"orderflow/workflow"
 )
 
 // outboxDispatch sends what the outbox holds, each time its timer ticks: what
 // was not sent right after its commit, what is to be tried again, and deadlines
-// that have come near.
+// that have come near. Then it says what is not done.
 func outboxDispatch() function {
 	return function{name: "outbox-dispatch", serve: posted(drain)}
 }
 
-// tick is what the timer says of itself. It is noted and decides nothing: the
-// outbox knows what is due, and a drain too many does no harm.
-type tick struct {
-	Data struct {
-		Timer struct{ IsPastDue bool } `json:"timer"`
-	}
-}
-
 func drain(a App, r *http.Request, rec *record) reply {
-	raw, err := io.ReadAll(r.Body)
+	pastDue, err := a.tick(r, rec)
 	if err != nil {
-		rec.fail(fmt.Errorf("read the timer's request: %w", err))
+		rec.fail(err)
 		return settle(rec)
 	}
-	var t tick
-	if err := json.Unmarshal(raw, &t); err != nil {
-		rec.reason = "the timer's request could not be read; drained all the same"
-	}
 	sent, more, err := a.Outbox.Drain(r.Context())
-	rec.more = []slog.Attr{slog.Int("sent", sent), slog.Bool("more", more), slog.Bool("pastDue", t.Data.Timer.IsPastDue)}
+	rec.more = []slog.Attr{slog.Int("sent", sent), slog.Bool("more", more), slog.Bool("pastDue", pastDue)}
 	if err != nil {
 		rec.fail(fmt.Errorf("drain the outbox: %w", err))
 		return settle(rec)
 	}
+	a.sayBacklog(r.Context(), rec)
 	line := "outbox-dispatch: sent " + strconv.Itoa(sent)
 	if more {
 		line += ", more is due"
 	}
 	return settlement(http.StatusOK, line)
+}
+
+// sayBacklog adds what is not done yet to the log line. It is a warning when
+// something that a person should see to has changed since it was last said, and
+// not each time. Not to know it is no failure of the drain.
+func (a App) sayBacklog(ctx context.Context, rec *record) {
+	if a.Backlog == nil {
+		return
+	}
+	var b workflow.Backlog
+	err := contained(func() (err error) {
+		b, err = a.Backlog.Backlog(ctx)
+		return err
+	})
+	if err != nil {
+		rec.warn = true
+		rec.more = append(rec.more, slog.String("backlog", "not counted: "+err.Error()))
+		return
+	}
+	rec.more = append(rec.more, slog.Int("waiting", b.Waiting), slog.Float64("lagMs", milliseconds(b.Lag)),
+		slog.Int("dead", b.Dead), slog.Int("blocked", b.Blocked), slog.Int("early", b.Early), slog.Int("overdue", b.Overdue))
+	unwell := workflow.Backlog{Dead: b.Dead, Blocked: b.Blocked, Overdue: b.Overdue}
+	a.shared.mu.Lock()
+	defer a.shared.mu.Unlock()
+	rec.warn = unwell != workflow.Backlog{} && unwell != a.shared.said
+	a.shared.said = unwell
 }

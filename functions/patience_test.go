@@ -59,14 +59,3 @@ func TestARefusedMessageIsKeptOnceTheDatabaseIsBack(t *testing.T) {
 		require.Greater(t, tries, 1)
 	})
 }
-
-func TestWhatWaitingDoesNotMendFailsAtOnce(t *testing.T) {
-	t.Parallel()
-	tries := 0
-	w := world{handle: func(context.Context, workflow.Message) (workflow.Decision, error) {
-		tries++
-		return workflow.Decision{}, fmt.Errorf("the state cannot be read")
-	}}
-	require.Equal(t, 500, w.post(t, "/order-placed", invocation(placedBody, nil)).Code)
-	require.Equal(t, 1, tries)
-}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
 	"strings"
@@ -26,8 +25,11 @@ type placed struct {
 // decided. The same request sent again, after whatever answer or none, is the
 // same message: it never starts a second order.
 func place(a App, r *http.Request, rec *record) reply {
-	envelope, wrong := readOrder(r, a.MaxBody)
+	envelope, wrong, err := readOrder(a, r, rec)
 	rec.arrived(envelope, workflow.Delivery{Function: rec.function})
+	if err != nil {
+		return retryLater(rec, fmt.Errorf("read an order: %w", err), "there is no room for the order at the moment", "send it again")
+	}
 	if wrong != nil {
 		return rec.refuse(wrong.Status, wrong.Detail, wrong.Remedy)
 	}
@@ -37,10 +39,7 @@ func place(a App, r *http.Request, rec *record) reply {
 	}
 	message.Delivery.Function = rec.function
 
-	decision, err := a.Process.Handle(r.Context(), message)
-	if err == nil && decision.Outcome == workflow.Failed {
-		err = errors.New("nothing was decided")
-	}
+	decision, err := a.decide(r.Context(), message)
 	if err != nil {
 		return unknownFate(rec, fmt.Errorf("place an order: %w", err))
 	}
@@ -53,14 +52,12 @@ func place(a App, r *http.Request, rec *record) reply {
 		return problem(status, decision.Reason, "read the order with GET "+ordersPath+"/"+message.OrderID+
 			"; a different order needs an orderId and an Idempotency-Key of its own")
 	case workflow.Duplicate, workflow.Stale: // decided long ago: say how it stands now
-		story, err := a.Orders.Story(r.Context(), message.OrderID)
+		story, err := a.story(r.Context(), message.OrderID)
 		if err != nil {
 			return unknownFate(rec, fmt.Errorf("look up an order that was placed before: %w", err))
 		}
 		answer.Status, answer.Version = story.Order.Status, story.Order.Version
-	case workflow.Applied, workflow.Held:
-	default:
-		return unknownFate(rec, fmt.Errorf("place an order: the outcome %q is not known", decision.Outcome))
+	default: // Applied; or Held or Blocked, and kept until it can be
 	}
 	made := ok(status, answer)
 	made.header.Set("Location", ordersPath+"/"+message.OrderID)
@@ -73,11 +70,12 @@ func unknownFate(rec *record, err error) reply {
 		"send the same request again, with the same Idempotency-Key if it had one; it will not be placed twice")
 }
 
-// readOrder makes an envelope of a request, or says what is wrong with it.
-func readOrder(r *http.Request, maxBody int) (workflow.Envelope, *problemBody) {
+// readOrder makes an envelope of a request, or says what is wrong with it. The
+// error is about this program's own means.
+func readOrder(a App, r *http.Request, rec *record) (workflow.Envelope, *problemBody, error) {
 	e := workflow.Envelope{Type: workflow.OrderPlaced, TraceParent: traceParent(r.Header.Get("traceparent"))}
-	bad := func(status int, detail, remedy string) (workflow.Envelope, *problemBody) {
-		return e, &problemBody{Status: status, Detail: detail, Remedy: remedy}
+	bad := func(status int, detail, remedy string) (workflow.Envelope, *problemBody, error) {
+		return e, &problemBody{Status: status, Detail: detail, Remedy: remedy}, nil
 	}
 
 	mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
@@ -90,9 +88,12 @@ func readOrder(r *http.Request, maxBody int) (workflow.Envelope, *problemBody) {
 			"send one key, the same whenever the same order is sent, or none")
 	}
 
-	e.Body, err = io.ReadAll(http.MaxBytesReader(nil, r.Body, int64(maxBody)))
+	e.Body, err = a.read(r, rec, int64(a.MaxBody))
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-		return bad(http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is larger than %d bytes", maxBody), "send a smaller order, or several")
+		return bad(http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is larger than %d bytes", a.MaxBody), "send a smaller order, or several")
+	}
+	if errors.Is(err, workflow.ErrTransient) {
+		return e, nil, err
 	}
 	if err != nil {
 		return bad(http.StatusBadRequest, "the body broke off", "send the request again")
@@ -108,14 +109,14 @@ func readOrder(r *http.Request, maxBody int) (workflow.Envelope, *problemBody) {
 
 	if len(key) == 0 {
 		e.ID = "api:order-placed:" + e.OrderID
-		return e, nil
+		return e, nil, nil
 	}
 	e.ID = key[0]
 	if strings.HasPrefix(e.ID, e.OrderID+":") {
 		return bad(http.StatusBadRequest, "the Idempotency-Key begins like the IDs that the order gives to its own messages, one of which it would shadow",
 			"send a key that does not begin with the orderId and a colon")
 	}
-	return e, nil
+	return e, nil, nil
 }
 
 // because names a syntax error and where it is.

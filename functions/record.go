@@ -2,6 +2,7 @@ package functions
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"time"
@@ -20,12 +21,15 @@ type record struct {
 	reason     string // without values from a body
 	from, to   workflow.Status
 	version    int64
+	late       time.Duration
+	room       room
 	err        error
 	stack      string
 	status     int
 	took       time.Duration
 	timed      bool
 	more       []slog.Attr
+	warn       bool // it went well, and a person should look
 }
 
 // arrived notes who came, leaving the body out of it.
@@ -36,7 +40,7 @@ func (rec *record) arrived(e workflow.Envelope, d workflow.Delivery) {
 
 // decided notes what was decided.
 func (rec *record) decided(d workflow.Decision) {
-	rec.outcome, rec.from, rec.to, rec.version = d.Outcome, d.From, d.To, d.Version
+	rec.outcome, rec.from, rec.to, rec.version, rec.late = d.Outcome, d.From, d.To, d.Version, d.Late
 	// What a service said in its own words follows the reason; it may speak of
 	// a customer.
 	rec.reason = withoutValues(strings.TrimSuffix(d.Reason, ": "+d.Message.Facts.Said()))
@@ -48,15 +52,26 @@ func (rec *record) rejected(reason string) {
 }
 
 // fail notes an invocation that came to nothing.
-func (rec *record) fail(err error) { rec.outcome, rec.err = workflow.Failed, err }
+func (rec *record) fail(err error) {
+	rec.outcome = workflow.Failed
+	rec.because(err)
+}
+
+// because notes an error that the outcome is due to.
+func (rec *record) because(err error) {
+	rec.err = err
+	if p := (*panicError)(nil); errors.As(err, &p) {
+		rec.stack = p.stack
+	}
+}
 
 // log writes the invocation's one line.
 func (rec *record) log(ctx context.Context, log *slog.Logger) {
 	level := slog.LevelInfo
 	switch {
-	case rec.err != nil || rec.status >= 500:
+	case rec.err != nil || rec.status >= 500 || rec.outcome == workflow.Blocked:
 		level = slog.LevelError
-	case rec.outcome == workflow.Rejected || rec.status >= 400:
+	case rec.outcome == workflow.Rejected || rec.status >= 400 || rec.warn:
 		level = slog.LevelWarn
 	}
 	if !log.Enabled(ctx, level) {
@@ -82,11 +97,14 @@ func (rec *record) log(ctx context.Context, log *slog.Logger) {
 	if rec.version > 0 {
 		attrs = append(attrs, slog.Int64("version", rec.version))
 	}
+	if rec.late > 0 {
+		attrs = append(attrs, slog.Float64("lateMs", milliseconds(rec.late)))
+	}
 	text("reason", rec.reason)
 	text("traceId", traceID(rec.envelope.TraceParent))
 	attrs = append(attrs, slog.Int("status", rec.status))
 	if rec.timed {
-		attrs = append(attrs, slog.Float64("durationMs", float64(rec.took.Microseconds())/1000))
+		attrs = append(attrs, slog.Float64("durationMs", milliseconds(rec.took)))
 	}
 	attrs = append(attrs, rec.more...)
 	if rec.err != nil {
@@ -97,6 +115,8 @@ func (rec *record) log(ctx context.Context, log *slog.Logger) {
 	}
 	log.LogAttrs(ctx, level, "invocation", attrs...)
 }
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // line is the invocation in one line of words, for the function's own log in
 // the host. Texts from outside are quoted, so that none can begin a new line.

@@ -40,6 +40,7 @@ func registry() []function {
 		shipmentTimeout(),
 		compensationTimeout(),
 		outboxDispatch(),
+		sweep(),
 		orders(),
 	}
 }

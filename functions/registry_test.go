@@ -52,18 +52,20 @@ func TestEachFunctionHasItsFolderAndEachMessageFunctionItsSubscription(t *testin
 		require.NotEmpty(t, found[name], "the folder of %s", name)
 	}
 	for name, bindings := range found {
-		if bindings[0].Type == "serviceBusTrigger" {
-			require.Contains(t, functions.Names(), name, "a folder without a function")
-		}
+		require.NotEmpty(t, bindings, name)
+		require.Contains(t, functions.Names(), name, "a folder without a function")
 	}
 }
 
-func TestTheTimerAndTheForwardedFunctionAreBoundAsTheyAreServed(t *testing.T) {
+func TestTheTimersAndTheForwardedFunctionAreBoundAsTheyAreServed(t *testing.T) {
 	t.Parallel()
 	found := folders(t)
-	require.Len(t, found["outbox-dispatch"], 1)
-	require.Equal(t, "timerTrigger", found["outbox-dispatch"][0].Type)
-	require.Equal(t, "timer", found["outbox-dispatch"][0].Name)
+	for name, schedule := range map[string]string{"outbox-dispatch": "%OutboxSchedule%", "sweep": "%SweepSchedule%"} {
+		require.Len(t, found[name], 1)
+		require.Equal(t, "timerTrigger", found[name][0].Type)
+		require.Equal(t, "timer", found[name][0].Name)
+		require.Equal(t, schedule, found[name][0].Schedule)
+	}
 
 	require.Len(t, found["orders"], 2, "only one HTTP trigger and one HTTP output make the host forward")
 	require.Equal(t, "httpTrigger", found["orders"][0].Type)
@@ -109,7 +111,7 @@ func TestEveryTypeThatComesFromTheBrokerIsSubscribedExactlyOnce(t *testing.T) {
 func TestNamesAreUniqueAndCallersMayKeepWhatTheyAreGiven(t *testing.T) {
 	t.Parallel()
 	names := functions.Names()
-	require.Len(t, names, 12)
+	require.Len(t, names, 13)
 	sorted := slices.Sorted(slices.Values(names))
 	require.Equal(t, sorted, slices.Compact(slices.Clone(sorted)))
 	functions.Subscriptions()[0].Types[0] = "changed"

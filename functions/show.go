@@ -1,6 +1,7 @@
 package functions
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -83,7 +84,7 @@ func show(a App, r *http.Request, rec *record, id string) reply {
 		return rec.refuse(http.StatusBadRequest, "the last part of the path cannot be the ID of an order",
 			fmt.Sprintf("ask for an ID of 1 to %d letters, digits and . _ ~ -", workflow.MaxOrderIDLength))
 	}
-	told, err := a.Orders.Story(r.Context(), id)
+	told, err := a.story(r.Context(), id)
 	if errors.Is(err, workflow.ErrNoOrder) {
 		return rec.refuse(http.StatusNotFound, "nothing is known of order "+id, "check the ID, which is case-sensitive; an order is known once it is placed")
 	}
@@ -91,6 +92,15 @@ func show(a App, r *http.Request, rec *record, id string) reply {
 		return retryLater(rec, fmt.Errorf("read the story of an order: %w", err), "the order cannot be read at the moment", "ask again")
 	}
 	return ok(http.StatusOK, tell(told))
+}
+
+// story reads the story of an order.
+func (a App) story(ctx context.Context, id string) (told workflow.Story, err error) {
+	err = a.try(ctx, func(ctx context.Context) (err error) {
+		told, err = a.Orders.Story(ctx, id)
+		return err
+	})
+	return told, err
 }
 
 func tell(s workflow.Story) story {

@@ -1,6 +1,7 @@
 package functions
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -54,7 +55,7 @@ func unwrap(raw []byte, traceHeader string, maxBody int) arrival {
 		}
 	}
 	if size := len(a.envelope.Body); size > maxBody {
-		a.envelope.Body = a.envelope.Body[:maxBody:maxBody]
+		a.envelope.Body = bytes.Clone(a.envelope.Body[:maxBody]) // the rest is let go
 		a.refusal = strings.TrimPrefix(a.refusal+"; ", "; ") + fmt.Sprintf("the body is %d bytes long; %d are accepted, and that many are kept", size, maxBody)
 	}
 	meta.describe(&a, traceHeader)

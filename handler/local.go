@@ -83,7 +83,7 @@ func localEnvironment(environ map[string]string, deadline time.Duration) map[str
 		"ShipmentDeadline": deadline.String(), "CompensationDeadline": deadline.String(),
 		// Deadlines this short stay in the database until shortly before they are
 		// due, as long ones do.
-		"TimeoutSendAhead": "2s", "OutboxSchedule": "* * * * * *",
+		"TimeoutSendAhead": "2s", "OutboxSchedule": "* * * * * *", "SweepSchedule": "*/2 * * * * *",
 		// What a killed process had claimed is free again well before then.
 		"OutboxLease":          "1s",
 		"ServiceBusConnection": "the bus of local mode",

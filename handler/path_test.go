@@ -29,7 +29,7 @@ func newPath(t testing.TB) *path {
 	db, err := store.Open(context.Background(), filepath.Join(t.TempDir(), "orders.db"), store.Options{Now: time.Now})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = db.Close() })
-	return &path{handler: functions.App{Process: db, Orders: db, Now: time.Now}.Handler()}
+	return &path{handler: functions.App{Process: db, Orders: db, Now: time.Now, Concurrent: 128}.Handler()}
 }
 
 // place posts the next order's OrderPlaced.

@@ -52,7 +52,7 @@ func serve(ctx context.Context, args []string, environ map[string]string, stdout
 		return errors.Join(fmt.Errorf("ServiceBusConnection: %w", err), listener.Close())
 	}
 	defer func() {
-		bye, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+		bye, cancel := context.WithTimeout(context.WithoutCancel(ctx), goodbyeTimeout)
 		defer cancel()
 		_ = sender.Close(bye) // the broker notices in any case
 	}()
@@ -66,9 +66,22 @@ func serve(ctx context.Context, args []string, environ map[string]string, stdout
 	return fmt.Errorf("stopped: %w", context.Cause(ctx))
 }
 
-// stopTimeout bounds how long requests in flight may take once the process was
-// asked to stop.
-const stopTimeout = 4 * time.Second
+// How the process ends once it was asked to stop.
+const (
+	// finishTimeout is how long what is in flight may go on; then it is told to
+	// stop, and answers that it failed.
+	finishTimeout = 2 * time.Second
+	// stopTimeout is when the process goes, whatever is still in flight.
+	stopTimeout = 4 * time.Second
+	// goodbyeTimeout bounds the farewell to the broker, after that.
+	goodbyeTimeout = time.Second
+)
+
+var errStopping = errors.New("the process is stopping")
+
+// bodyGrace is how much longer than an invocation the reading of its request may
+// take: a body that comes a byte at a time must not hold it for ever.
+const bodyGrace = time.Second
 
 // handler is the custom handler's parts, wired.
 type handler struct {
@@ -86,18 +99,14 @@ func (h *handler) run(ctx context.Context, listener net.Listener, database strin
 
 	wake := make(chan struct{}, 1)
 	orders := &lateStore{ready: make(chan struct{})}
-	dispatcher := &outbox.Dispatcher{
-		Rows: orders, Sender: h.sender, Log: h.log, Token: uuid.NewString, Jitter: rand.Float64,
-		Budget: min(45*time.Second, h.settings.HandlerDeadline*3/4),
-		Lease:  h.settings.OutboxLease, SendTimeout: min(10*time.Second, h.settings.OutboxLease/2),
-	}
-	app := functions.App{
-		Process: orders, Orders: orders, Outbox: dispatcher,
-		Log: h.log, Now: time.Now, Deadline: h.settings.HandlerDeadline,
-	}
+	dispatcher := h.dispatcher(orders)
+	life, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer end(nil)
+	app := h.app(life, orders, dispatcher)
 	server := &http.Server{
 		Handler:           app.Handler(),
 		ReadHeaderTimeout: 30 * time.Second,
+		ReadTimeout:       h.settings.HandlerDeadline + bodyGrace,
 		IdleTimeout:       5 * time.Minute, // longer than the host keeps its connections
 		ErrorLog:          slog.NewLogLogger(h.log.Handler(), slog.LevelWarn),
 	}
@@ -137,13 +146,45 @@ func (h *handler) run(ctx context.Context, listener net.Listener, database strin
 	case err = <-failed:
 	}
 	cancel()
+	defer time.AfterFunc(finishTimeout, func() { end(errStopping) }).Stop()
 	bye, done := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer done()
 	if server.Shutdown(bye) != nil {
 		_ = server.Close() // whoever is cut off is delivered again
 	}
-	wg.Wait()
-	return errors.Join(err, orders.close())
+	ended := make(chan error, 1)
+	go func() {
+		wg.Wait()
+		ended <- orders.close()
+	}()
+	select {
+	case closed := <-ended:
+		return errors.Join(err, closed)
+	case <-bye.Done(): // what goes with the process is rolled back
+		h.log.Warn("the database could not be closed in time")
+		return err
+	}
+}
+
+// dispatcher sends what orders decided to send.
+func (h *handler) dispatcher(rows outbox.Rows) *outbox.Dispatcher {
+	s := &h.settings
+	return &outbox.Dispatcher{
+		Rows: rows, Sender: h.sender, Log: h.log, Token: uuid.NewString, Jitter: rand.Float64,
+		Budget: min(45*time.Second, s.HandlerDeadline*3/4),
+		Lease:  s.OutboxLease, SendTimeout: min(10*time.Second, s.OutboxLease/2),
+		Batch: s.OutboxBatch, Parallel: s.OutboxParallel,
+	}
+}
+
+// app is the functions. They are served until life ends.
+func (h *handler) app(life context.Context, orders *lateStore, out functions.Outbox) functions.App {
+	s := &h.settings
+	return functions.App{
+		Process: orders, Orders: orders, Outbox: out, Backlog: orders, Sweeper: orders,
+		Log: h.log, Now: time.Now, Context: life, Deadline: s.HandlerDeadline,
+		HoldFrom: s.HoldFromDelivery, Concurrent: s.concurrent(),
+	}
 }
 
 // The pauses between two looks at a database that cannot be reached.
@@ -152,21 +193,26 @@ const (
 	lookMost  = 30 * time.Second
 )
 
-// lookAt waits until the database was reached once. The error is about what no
-// waiting mends: that it has to be migrated first. Meanwhile messages find out
-// for themselves, and stay with the broker.
+// lookAt waits until the database was reached once, and says so; also, once, when
+// it cannot be reached yet. The error is about what no waiting mends: that it has
+// to be migrated first. Meanwhile messages find out for themselves, and stay with
+// the broker.
 func (h *handler) lookAt(ctx context.Context, opened interface{ Ready(context.Context) error }) error {
+	said := false
 	for pause := lookFirst; ; pause = min(2*pause, lookMost) {
 		err := opened.Ready(ctx)
 		switch {
 		case err == nil:
+			h.log.LogAttrs(ctx, slog.LevelInfo, "the database is reached")
 			return nil
 		case ctx.Err() != nil:
 			return nil //nolint:nilerr // nobody wants to know any more
 		case errors.Is(err, store.ErrSchema) || !errors.Is(err, workflow.ErrTransient):
 			return err
+		case !said:
+			said = true
+			h.log.LogAttrs(ctx, slog.LevelWarn, "the database cannot be reached yet", slog.String("error", err.Error()))
 		}
-		h.log.LogAttrs(ctx, slog.LevelWarn, "the database cannot be reached yet", slog.String("error", err.Error()))
 		timer := time.NewTimer(pause)
 		select {
 		case <-timer.C:
@@ -226,6 +272,30 @@ func (l *lateStore) Reject(ctx context.Context, r workflow.Rejection) error {
 		return err
 	}
 	return s.Reject(ctx, r)
+}
+
+func (l *lateStore) Hold(ctx context.Context, m workflow.Message, why string) (workflow.Decision, error) {
+	s, err := l.get(ctx)
+	if err != nil {
+		return workflow.Decision{}, err
+	}
+	return s.Hold(ctx, m, why)
+}
+
+func (l *lateStore) Sweep(ctx context.Context) (workflow.Swept, error) {
+	s, err := l.get(ctx)
+	if err != nil {
+		return workflow.Swept{}, err
+	}
+	return s.Sweep(ctx)
+}
+
+func (l *lateStore) Backlog(ctx context.Context) (workflow.Backlog, error) {
+	s, err := l.get(ctx)
+	if err != nil {
+		return workflow.Backlog{}, err
+	}
+	return s.Backlog(ctx)
 }
 
 func (l *lateStore) Story(ctx context.Context, orderID string) (workflow.Story, error) {

@@ -43,8 +43,9 @@ func TestEveryPayloadOfTheHostIsAnsweredAndItsRowsAreWritten(t *testing.T) {
 		{"poison.wrong-types.json", "order-placed", "Rejected", rejected},
 		{"timer.json", "outbox-dispatch", "", rows{}},
 		{"timer.no-schedule-status.json", "outbox-dispatch", "", rows{}},
+		{"timer.json", "sweep", "sweep: sent 0", rows{}},
 	} {
-		t.Run(c.payload, func(t *testing.T) {
+		t.Run(c.function+" "+c.payload, func(t *testing.T) {
 			t.Parallel()
 			database := filepath.Join(t.TempDir(), "orders.db")
 			s := startServed(t, database, nil)

@@ -31,17 +31,27 @@ type settings struct {
 	OrdersTopic   string `env:"OrdersTopic" envDefault:"orders"`
 	CommandsTopic string `env:"CommandsTopic" envDefault:"commands"`
 
-	// OutboxSchedule is read by the host; local mode, which is the host, reads
-	// it too.
+	// The schedules are read by the host; local mode, which is the host, reads
+	// them too.
 	OutboxSchedule string `env:"OutboxSchedule" envDefault:"*/10 * * * * *"`
+	SweepSchedule  string `env:"SweepSchedule" envDefault:"0 * * * * *"`
 
 	InventoryDeadline    time.Duration `env:"InventoryDeadline" envDefault:"24h"`
 	PaymentDeadline      time.Duration `env:"PaymentDeadline" envDefault:"24h"`
 	ShipmentDeadline     time.Duration `env:"ShipmentDeadline" envDefault:"168h"`
 	CompensationDeadline time.Duration `env:"CompensationDeadline" envDefault:"24h"`
 	TimeoutSendAhead     time.Duration `env:"TimeoutSendAhead" envDefault:"2m"`
-	OutboxLease          time.Duration `env:"OutboxLease" envDefault:"1m"`
-	HandlerDeadline      time.Duration `env:"HandlerDeadline" envDefault:"60s"`
+
+	OutboxLease        time.Duration `env:"OutboxLease" envDefault:"1m"`
+	OutboxBatch        int           `env:"OutboxBatch" envDefault:"100"`
+	OutboxParallel     int           `env:"OutboxParallel" envDefault:"16"`
+	DuplicateDetection time.Duration `env:"DuplicateDetection" envDefault:"10m"`
+
+	EarlyLimit time.Duration `env:"EarlyLimit" envDefault:"24h"`
+	Retention  time.Duration `env:"Retention" envDefault:"720h"`
+
+	HandlerDeadline  time.Duration `env:"HandlerDeadline" envDefault:"60s"`
+	HoldFromDelivery int           `env:"HoldFromDelivery" envDefault:"8"`
 }
 
 // readSettings reads and checks the settings. Its error names each setting that
@@ -64,20 +74,59 @@ func readSettings(environ map[string]string) (settings, error) {
 	if port, err := strconv.Atoi(s.Port); err != nil || port < 1 || port > 65535 {
 		wrong = append(wrong, fmt.Errorf("FUNCTIONS_CUSTOMHANDLER_PORT must be a port number from 1 to 65535; it is %q", s.Port))
 	}
-	for _, topic := range []struct{ name, value string }{{"OrdersTopic", s.OrdersTopic}, {"CommandsTopic", s.CommandsTopic}} {
-		if strings.TrimSpace(topic.value) == "" {
-			wrong = append(wrong, fmt.Errorf("%s must be the name of a topic; it is empty", topic.name))
+	const schedule = `an NCRONTAB schedule such as "0 * * * * *"`
+	for _, text := range []struct{ name, value, want string }{
+		{"OrdersTopic", s.OrdersTopic, "the name of a topic"}, {"CommandsTopic", s.CommandsTopic, "the name of a topic"},
+		{"OutboxSchedule", s.OutboxSchedule, schedule}, {"SweepSchedule", s.SweepSchedule, schedule},
+	} {
+		if strings.TrimSpace(text.value) == "" {
+			wrong = append(wrong, fmt.Errorf("%s must be %s; it is empty", text.name, text.want))
 		}
 	}
-	if !unread["SqlMaxConnections"] && (s.SQLMaxConnections < 1 || s.SQLMaxConnections > 1000) {
-		wrong = append(wrong, fmt.Errorf("SqlMaxConnections must be between 1 and 1000; it is %d", s.SQLMaxConnections))
+	for _, n := range s.numbers() {
+		if !unread[n.name] && (n.value < n.least || n.value > n.most) {
+			wrong = append(wrong, fmt.Errorf("%s must be between %d and %d; it is %d", n.name, n.least, n.most, n.value))
+		}
 	}
 	for _, d := range s.durations() {
 		if !unread[d.name] && (*d.value < d.least || *d.value > d.most) {
 			wrong = append(wrong, fmt.Errorf("%s must be between %s and %s; it is %s", d.name, d.least, d.most, *d.value))
 		}
 	}
+	if len(wrong) == 0 {
+		wrong = append(wrong, s.checkTogether())
+	}
 	return s, errors.Join(wrong...)
+}
+
+// checkTogether checks settings, each of them sound, that cannot work together.
+func (s *settings) checkTogether() error {
+	var wrong []error
+	if s.Retention < s.DuplicateDetection {
+		wrong = append(wrong, fmt.Errorf("%s must be at least DuplicateDetection, %s; it is %s: a command that was not answered would be deleted before it may be sent again",
+			"Retention", s.DuplicateDetection, s.Retention))
+	}
+	if s.OutboxLease >= s.DuplicateDetection {
+		wrong = append(wrong, fmt.Errorf("%s must be shorter than DuplicateDetection, %s; it is %s: what a killed process had sent would be sent again when Service Bus has forgotten it",
+			"OutboxLease", s.DuplicateDetection, s.OutboxLease))
+	}
+	return errors.Join(wrong...)
+}
+
+func (s *settings) isSQLServer() bool {
+	scheme, _, address := strings.Cut(s.SQLConnection, "://")
+	return address && strings.EqualFold(scheme, "sqlserver")
+}
+
+// concurrent is how many messages are given to the database at once: on SQL
+// Server as many as there are connections, and on SQLite, which has one writer,
+// enough to fill a shared commit while the last one is written.
+func (s *settings) concurrent() int {
+	const sqlite = 128
+	if s.isSQLServer() {
+		return s.SQLMaxConnections
+	}
+	return sqlite
 }
 
 // environment is the settings as readSettings reads them.
@@ -90,6 +139,21 @@ func (s *settings) environment() map[string]string {
 		}
 	}
 	return environ
+}
+
+// checkedNumber is a setting that is a whole number, with its limits.
+type checkedNumber struct {
+	name               string
+	value, least, most int
+}
+
+func (s *settings) numbers() []checkedNumber {
+	return []checkedNumber{
+		{"SqlMaxConnections", s.SQLMaxConnections, 1, 1000},
+		{"OutboxBatch", s.OutboxBatch, 1, 1000},
+		{"OutboxParallel", s.OutboxParallel, 1, 256},
+		{"HoldFromDelivery", s.HoldFromDelivery, 1, 10}, // the broker's tenth is the last
+	}
 }
 
 // checkedDuration is a setting that is a length of time, with its limits.
@@ -108,6 +172,9 @@ func (s *settings) durations() []checkedDuration {
 		{"CompensationDeadline", &s.CompensationDeadline, time.Second, year},
 		{"TimeoutSendAhead", &s.TimeoutSendAhead, time.Second, time.Hour},
 		{"OutboxLease", &s.OutboxLease, time.Second, time.Hour},
+		{"DuplicateDetection", &s.DuplicateDetection, 20 * time.Second, 168 * time.Hour}, // as Service Bus has it
+		{"EarlyLimit", &s.EarlyLimit, time.Minute, year},
+		{"Retention", &s.Retention, time.Hour, 10 * year},
 		{"HandlerDeadline", &s.HandlerDeadline, time.Second, 4 * time.Minute},
 		{"SqlConnectionLifetime", &s.SQLConnectionLifetime, time.Minute, 24 * time.Hour},
 		{"SqlTimeout", &s.SQLTimeout, time.Second, 4 * time.Minute},
@@ -151,7 +218,7 @@ func (s *settings) checkDatabase() error {
 	switch {
 	case s.SQLConnection == "":
 		return errors.New("SqlConnection is missing: it must be " + want)
-	case address && !strings.EqualFold(scheme, "sqlserver"):
+	case address && !s.isSQLServer():
 		return fmt.Errorf("SqlConnection must be %s; it begins with %s://", want, scheme)
 	}
 	return nil
@@ -161,6 +228,7 @@ func (s *settings) checkDatabase() error {
 func (s *settings) storeOptions() store.Options {
 	return store.Options{
 		Now: time.Now, Deadlines: s.deadlines(), SendAhead: s.TimeoutSendAhead,
+		EarlyLimit: s.EarlyLimit, Retention: s.Retention, DuplicateDetection: s.DuplicateDetection,
 		MaxConnections: s.SQLMaxConnections, ConnectionLifetime: s.SQLConnectionLifetime, Timeout: s.SQLTimeout,
 	}
 }

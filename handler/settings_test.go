@@ -48,6 +48,18 @@ func TestABadSettingEndsInAClearMessageThatNamesItWithinTwoSeconds(t *testing.T)
 		{"a deadline is too short", map[string]string{"ShipmentDeadline": "0s"}, []string{"ShipmentDeadline", "1s"}},
 		{"a deadline is negative", map[string]string{"CompensationDeadline": "-1h"}, []string{"CompensationDeadline"}},
 		{"the handler's deadline outlasts the host's", map[string]string{"HandlerDeadline": "10m"}, []string{"HandlerDeadline", "4m"}},
+		{"early messages are given no time", map[string]string{"EarlyLimit": "1s"}, []string{"EarlyLimit", "1m"}},
+		{"nothing is kept", map[string]string{"Retention": "0s"}, []string{"Retention", "1h"}},
+		{"the topics forget at once", map[string]string{"DuplicateDetection": "1s"}, []string{"DuplicateDetection", "20s"}},
+		{"a command is deleted before it may be sent again", map[string]string{"Retention": "1h", "DuplicateDetection": "2h"}, []string{"Retention must be at least DuplicateDetection, 2h0m0s", "it is 1h0m0s"}},
+		{"the topics forget before a lease is over", map[string]string{"OutboxLease": "30s", "DuplicateDetection": "30s"}, []string{"OutboxLease must be shorter than DuplicateDetection, 30s", "it is 30s"}},
+		{"a message is held after the last delivery", map[string]string{"HoldFromDelivery": "11"}, []string{"HoldFromDelivery must be between 1 and 10"}},
+		{"a message is held before the first delivery", map[string]string{"HoldFromDelivery": "0"}, []string{"HoldFromDelivery must be between 1 and 10"}},
+		{"nothing is claimed", map[string]string{"OutboxBatch": "0"}, []string{"OutboxBatch must be between 1 and 1000"}},
+		{"nobody sends", map[string]string{"OutboxParallel": "0"}, []string{"OutboxParallel must be between 1 and 256"}},
+		{"the number of senders is no number", map[string]string{"OutboxParallel": "a few"}, []string{"OutboxParallel", `"a few"`, "a whole number"}},
+		{"the outbox has no schedule", map[string]string{"OutboxSchedule": " "}, []string{"OutboxSchedule must be an NCRONTAB schedule"}},
+		{"the sweep has no schedule", map[string]string{"SweepSchedule": " "}, []string{"SweepSchedule must be an NCRONTAB schedule"}},
 		{"a topic is empty", map[string]string{"OrdersTopic": " "}, []string{"OrdersTopic"}},
 		{"Service Bus is missing", map[string]string{"ServiceBusConnection": "-"}, []string{"ServiceBusConnection"}},
 		{"Service Bus is nonsense", map[string]string{"ServiceBusConnection": "nonsense"}, []string{"ServiceBusConnection"}},
@@ -176,6 +188,46 @@ func TestSettingsAreHandedOnAsTheyAreRead(t *testing.T) {
 	again, err := readSettings(s.environment())
 	require.NoError(t, err)
 	require.Equal(t, s, again)
+}
+
+func TestSettingsReachWhatTheyAreFor(t *testing.T) {
+	t.Parallel()
+	s, err := readSettings(map[string]string{
+		"EarlyLimit": "2h", "Retention": "48h", "DuplicateDetection": "30m", "SqlMaxConnections": "7",
+		"OutboxBatch": "11", "OutboxParallel": "13", "OutboxLease": "40s", "HandlerDeadline": "30s", "HoldFromDelivery": "5",
+	})
+	require.NoError(t, err)
+	h := handler{settings: s}
+	out := h.dispatcher(nil)
+	require.Equal(t, []int{11, 13}, []int{out.Batch, out.Parallel})
+	require.Equal(t, 40*time.Second, out.Lease)
+	require.Less(t, out.Budget, s.HandlerDeadline)
+	orders := &lateStore{}
+	served := h.app(t.Context(), orders, out)
+	require.Equal(t, []int{5, 128}, []int{served.HoldFrom, served.Concurrent})
+	require.Equal(t, 30*time.Second, served.Deadline)
+	require.Equal(t, []any{orders, orders, orders, orders, out}, []any{served.Process, served.Orders, served.Backlog, served.Sweeper, served.Outbox})
+	options := s.storeOptions()
+	require.Equal(t, []time.Duration{2 * time.Hour, 48 * time.Hour, 30 * time.Minute},
+		[]time.Duration{options.EarlyLimit, options.Retention, options.DuplicateDetection})
+
+	require.Equal(t, 128, s.concurrent(), "SQLite has one writer, and shared commits")
+	s.SQLConnection = "sqlserver://u:p@h?database=orders"
+	require.Equal(t, 7, s.concurrent(), "SQL Server has so many connections")
+
+	l := localSystem{settings: s}
+	for _, topic := range l.topics() {
+		require.Equal(t, 30*time.Minute, topic.DuplicateDetection, topic.Name)
+	}
+	app, err := (&localSystem{settings: s, flags: localFlags{root: ".."}}).app()
+	require.NoError(t, err)
+	for _, f := range app.Functions {
+		if f.Name == "sweep" {
+			require.Equal(t, s.SweepSchedule, f.Timer.Schedule.String())
+			return
+		}
+	}
+	require.Fail(t, "the host knows no sweep")
 }
 
 func TestTheReadmesTableOfSettingsIsTrue(t *testing.T) {

@@ -285,7 +285,8 @@ func (l *localSystem) path(name string) string { return filepath.Join(l.flags.di
 func (l *localSystem) app() (*funchost.App, error) {
 	setting := map[string]string{
 		"OrdersTopic": l.settings.OrdersTopic, "CommandsTopic": l.settings.CommandsTopic,
-		"OutboxSchedule": l.settings.OutboxSchedule, "ServiceBusConnection": l.settings.ServiceBus,
+		"OutboxSchedule": l.settings.OutboxSchedule, "SweepSchedule": l.settings.SweepSchedule,
+		"ServiceBusConnection": l.settings.ServiceBus,
 	}
 	app, err := funchost.Load(os.DirFS(l.flags.root), func(name string) (string, bool) {
 		value, ok := setting[name]
@@ -300,7 +301,7 @@ func (l *localSystem) app() (*funchost.App, error) {
 // topics is the bus as it is deployed: a subscription for each function, and
 // one for each service.
 func (l *localSystem) topics() []localbus.Topic {
-	const window = 10 * time.Minute
+	window := l.settings.DuplicateDetection
 	orders := localbus.Topic{Name: l.settings.OrdersTopic, DuplicateDetection: window}
 	for _, f := range functions.Subscriptions() {
 		orders.Subscriptions = append(orders.Subscriptions, subscription(f.Name, f.Types))

@@ -54,7 +54,7 @@ func plainSettings(name string) (string, bool) {
 func TestLoadReadsThisRepositorysOwnFolders(t *testing.T) {
 	t.Parallel()
 	app, err := Load(os.DirFS("../../.."), func(name string) (string, bool) {
-		value, ok := map[string]string{"OrdersTopic": "orders", "OutboxSchedule": "*/5 * * * * *"}[name]
+		value, ok := map[string]string{"OrdersTopic": "orders", "OutboxSchedule": "*/5 * * * * *", "SweepSchedule": "0 * * * * *"}[name]
 		return value, ok
 	})
 	require.NoError(t, err)
@@ -67,6 +67,7 @@ func TestLoadReadsThisRepositorysOwnFolders(t *testing.T) {
 	}
 	require.Equal(t, &ServiceBusTrigger{Binding: "message", Topic: "orders", Subscription: "payment-result", Binary: true}, byName["payment-result"].ServiceBus)
 	require.Equal(t, "*/5 * * * * *", byName["outbox-dispatch"].Timer.Schedule.String())
+	require.Equal(t, "0 * * * * *", byName["sweep"].Timer.Schedule.String())
 	require.Equal(t, "api/orders/{id?}", byName["orders"].HTTP.Route.String())
 	require.Equal(t, []string{"GET", "POST"}, byName["orders"].HTTP.Methods)
 }
