@@ -31,7 +31,7 @@ func TestAPanicCostsOneRequestAndItsStackIsLogged(t *testing.T) {
 	require.Equal(t, 200, bad, "it is kept")
 	line := w.logged(t)
 	require.Equal(t, "handle the message: panic: a fault", line["error"])
-	require.Contains(t, line["stack"], "contain_test.go")
+	require.Contains(t, line["trouble"], "contain_test.go")
 	require.Equal(t, "m-bad", line["messageId"])
 	require.Equal(t, 200, postTo(t, server.URL+"/order-placed", invocation(placedBody, nil)))
 }

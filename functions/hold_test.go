@@ -52,7 +52,7 @@ func TestAMessageThatStillFailsOnALateDeliveryIsTriedAndThenHeld(t *testing.T) {
 		require.Equal(t, "Blocked", line["outcome"])
 		require.Equal(t, got.why, line["reason"])
 		require.Equal(t, "handle the message: "+got.why, line["error"])
-		require.NotContains(t, line, "stack")
+		require.NotContains(t, line, "trouble")
 	})
 }
 
@@ -172,7 +172,7 @@ func TestAMessageThatMakesTheProgramPanicIsHeldAtOnceWithItsStackInTheLog(t *tes
 	require.Equal(t, "ERROR", line["level"])
 	require.Equal(t, "Blocked", line["outcome"])
 	require.Equal(t, "handle the message: panic: a fault", line["error"])
-	require.Contains(t, line["stack"], "hold_test.go")
+	require.Contains(t, line["trouble"], "hold_test.go")
 }
 
 func TestAPanicWhileAMessageIsHeldLeavesItToTheBroker(t *testing.T) {
@@ -201,7 +201,7 @@ func TestAMessageThatCannotBeReadWithoutAPanicIsHeldWhenItIsKnownWhoseItIs(t *te
 	require.Equal(t, "order-placed", got.Delivery.Function)
 	sameBytes(t, placedBody, got.Body)
 	require.Equal(t, "panic: a fault", got.why)
-	require.Contains(t, w.logged(t)["stack"], "hold_test.go")
+	require.Contains(t, w.logged(t)["trouble"], "hold_test.go")
 }
 
 func TestAMessageThatCannotBeReadWithoutAPanicIsRejectedWhenItMightTakeAnothersPlace(t *testing.T) {
@@ -223,7 +223,7 @@ func TestAMessageThatCannotBeReadWithoutAPanicIsRejectedWhenItMightTakeAnothersP
 			line := w.logged(t)
 			require.Equal(t, "Rejected", line["outcome"])
 			require.Equal(t, "ERROR", line["level"], "the program is at fault")
-			require.Contains(t, line["stack"], "hold_test.go")
+			require.Contains(t, line["trouble"], "hold_test.go")
 		})
 	}
 }

@@ -59,6 +59,17 @@ func TestALateDeadlineIsLoggedWithHowLateItWas(t *testing.T) {
 	}
 }
 
+func TestWhatWentWrongBesideAMessageIsAnErrorLineThoughTheMessageIsDone(t *testing.T) {
+	t.Parallel()
+	w := world{handle: func(context.Context, workflow.Message) (workflow.Decision, error) {
+		return workflow.Decision{Outcome: workflow.Applied, Trouble: "the order is blocked by m-7: panic: no luck"}, nil
+	}}
+	require.Equal(t, 200, w.post(t, "/order-placed", invocation(placedBody, nil)).Code)
+	line := w.logged(t)
+	require.Equal(t, "ERROR", line["level"])
+	require.Equal(t, "the order is blocked by m-7: panic: no luck", line["trouble"])
+}
+
 func TestNeitherTheLogNorTheAnswerHoldsWhatABodySays(t *testing.T) {
 	t.Parallel()
 	secret := "Zoe Secret"

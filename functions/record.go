@@ -24,7 +24,7 @@ type record struct {
 	late       time.Duration
 	room       room
 	err        error
-	stack      string
+	trouble    string // beside the outcome: where it panicked, what blocks the order
 	status     int
 	took       time.Duration
 	timed      bool
@@ -41,6 +41,7 @@ func (rec *record) arrived(e workflow.Envelope, d workflow.Delivery) {
 // decided notes what was decided.
 func (rec *record) decided(d workflow.Decision) {
 	rec.outcome, rec.from, rec.to, rec.version, rec.late = d.Outcome, d.From, d.To, d.Version, d.Late
+	rec.trouble = d.Trouble
 	// What a service said in its own words follows the reason; it may speak of
 	// a customer.
 	rec.reason = withoutValues(strings.TrimSuffix(d.Reason, ": "+d.Message.Facts.Said()))
@@ -61,7 +62,7 @@ func (rec *record) fail(err error) {
 func (rec *record) because(err error) {
 	rec.err = err
 	if p := (*panicError)(nil); errors.As(err, &p) {
-		rec.stack = p.stack
+		rec.trouble = p.stack
 	}
 }
 
@@ -69,7 +70,7 @@ func (rec *record) because(err error) {
 func (rec *record) log(ctx context.Context, log *slog.Logger) {
 	level := slog.LevelInfo
 	switch {
-	case rec.err != nil || rec.status >= 500 || rec.outcome == workflow.Blocked:
+	case rec.err != nil || rec.status >= 500 || rec.outcome == workflow.Blocked || rec.trouble != "":
 		level = slog.LevelError
 	case rec.outcome == workflow.Rejected || rec.status >= 400 || rec.warn:
 		level = slog.LevelWarn
@@ -110,8 +111,8 @@ func (rec *record) log(ctx context.Context, log *slog.Logger) {
 	if rec.err != nil {
 		attrs = append(attrs, slog.String("error", rec.err.Error()))
 	}
-	if rec.stack != "" {
-		attrs = append(attrs, slog.String("stack", rec.stack))
+	if rec.trouble != "" {
+		attrs = append(attrs, slog.String("trouble", rec.trouble))
 	}
 	log.LogAttrs(ctx, level, "invocation", attrs...)
 }

@@ -214,7 +214,7 @@ func reportsAreKept(m move) error {
 		if e.Ref != ref && strings.HasPrefix(m.decision.Reason, "conflict") && strings.Contains(m.decision.Reason, e.Ref) {
 			return nil
 		}
-	case workflow.Duplicate, workflow.Failed:
+	case workflow.Duplicate, workflow.Blocked, workflow.Skipped, workflow.Failed:
 	}
 	return fmt.Errorf("%s of %s is %s (%s) and the order knows %q", m.decision.Message.Type, ref, m.decision.Outcome, m.decision.Reason, e.Ref)
 }
