@@ -172,8 +172,8 @@ func (h *handler) dispatcher(rows outbox.Rows) *outbox.Dispatcher {
 	return &outbox.Dispatcher{
 		Rows: rows, Sender: h.sender, Log: h.log, Token: uuid.NewString, Jitter: rand.Float64,
 		Budget: min(45*time.Second, s.HandlerDeadline*3/4),
-		Lease:  s.OutboxLease, SendTimeout: min(10*time.Second, s.OutboxLease/2),
-		Batch: s.OutboxBatch, Parallel: s.OutboxParallel,
+		Lease:  s.OutboxLease,
+		Batch:  s.OutboxBatch, Parallel: s.OutboxParallel,
 	}
 }
 
@@ -314,10 +314,42 @@ func (l *lateStore) Claim(ctx context.Context, token string, want workflow.Want,
 	return s.Claim(ctx, token, want, most, lease)
 }
 
+func (l *lateStore) Renew(ctx context.Context, token string, lease time.Duration) (held int, err error) {
+	s, err := l.get(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return s.Renew(ctx, token, lease)
+}
+
 func (l *lateStore) Mark(ctx context.Context, token string, marks []workflow.Mark) error {
 	s, err := l.get(ctx)
 	if err != nil {
 		return err
 	}
 	return s.Mark(ctx, token, marks)
+}
+
+func (l *lateStore) Bury(ctx context.Context, token string, c workflow.Claimed, reason string) error {
+	s, err := l.get(ctx)
+	if err != nil {
+		return err
+	}
+	return s.Bury(ctx, token, c, reason)
+}
+
+func (l *lateStore) Recalls(ctx context.Context, most int) ([]workflow.Recall, error) {
+	s, err := l.get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s.Recalls(ctx, most)
+}
+
+func (l *lateStore) Recalled(ctx context.Context, done []workflow.Recall) error {
+	s, err := l.get(ctx)
+	if err != nil {
+		return err
+	}
+	return s.Recalled(ctx, done)
 }

@@ -27,6 +27,8 @@ func (s heardSender) Send(_ context.Context, messages []workflow.Outgoing) ([]in
 	return make([]int64, len(messages)), nil
 }
 
+func (heardSender) Cancel(context.Context, int64) error { return nil }
+
 func TestWhatIsDecidedIsSentAtOnceAndWhatAFormerProcessLeftAtTheStart(t *testing.T) {
 	t.Parallel()
 	// No host, so no timer: what is sent, somebody was woken for.

@@ -1,168 +1,112 @@
 // Package outbox gives what orders decided to send to the broker: at least
 // once, each order's commands in the order of their commits, one order never
-// waiting for another.
+// waiting for another, and commands and deadlines never for each other. What it
+// does when sending fails is docs/adr/0012.
 package outbox
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
 	"orderflow/workflow"
 )
 
-// Rows is the outbox table.
+// Rows is the outbox table. Its leases are over by the table's own clock; what
+// is done with a token whose lease is over changes nothing.
 type Rows interface {
-	// Claim takes rows that may be sent now, until the lease ends; those of one
-	// order in the order of their Seq.
+	// Claim takes rows that may be sent now and that are wanted, until the lease
+	// ends; one order's in the order of their Seq.
 	Claim(ctx context.Context, token string, want workflow.Want, most int, lease time.Duration) ([]workflow.Claimed, error)
-	// Mark records what became of them; it changes nothing once the lease is
-	// over.
+	// Renew makes the lease of what a token still holds end that much later than
+	// now; held is how many rows that is.
+	Renew(ctx context.Context, token string, lease time.Duration) (held int, err error)
+	// Mark records what became of them.
 	Mark(ctx context.Context, token string, marks []workflow.Mark) error
+	// Bury makes a command dead that the broker refuses for good, and tells its
+	// order in the same transaction.
+	Bury(ctx context.Context, token string, c workflow.Claimed, reason string) error
+
+	// Recalls lists deadlines that nobody wants any more and that the broker
+	// still holds; Recalled records that it does not any more.
+	Recalls(ctx context.Context, most int) ([]workflow.Recall, error)
+	Recalled(ctx context.Context, done []workflow.Recall) error
 }
 
-// Sender gives messages to the broker.
+// Sender gives messages to the broker. Both methods return soon after ctx
+// ended. An error of theirs wraps workflow.ErrMessageRefused if the broker
+// refuses the message itself, workflow.ErrNeverAccepted if for good; any other
+// is taken for trouble of the topic.
 type Sender interface {
 	// Send gives messages of one order and of one kind, commands or deadlines,
 	// to the broker, in order. It returns the sequence number of each that was
-	// accepted, 0 where there is none; the error is about the one after them
-	// and wraps workflow.ErrMessageRefused if the broker refuses the message
-	// itself. It returns soon after ctx ended.
+	// accepted, 0 where there is none; the error is about the one after them.
 	Send(ctx context.Context, messages []workflow.Outgoing) (sequences []int64, err error)
+	// Cancel takes a deadline back that the broker was given. To find none
+	// there is no error.
+	Cancel(ctx context.Context, sequence int64) error
 }
 
 // Dispatcher drains the outbox. Several may run at once, in one process or
-// many: rows are claimed. The fields without a default are required.
+// many: rows are claimed. Drain and Run of one dispatcher share what it knows of
+// the broker's health. The fields without a default are required; none may be
+// changed once it runs.
 type Dispatcher struct {
 	Rows   Rows
 	Sender Sender
 	Log    *slog.Logger
 	// Token makes a new claim's token; no two may be equal.
 	Token func() string
-	// Jitter returns a number in [0,1) by which delays are spread.
+	// Jitter returns a number in [0,1) by which delays are spread. It and Token
+	// are called from many goroutines.
 	Jitter func() float64
 	// Budget bounds one run. Zero means 45 seconds.
 	Budget time.Duration
 	// Batch is how many rows are claimed at a time. Zero means 100.
 	Batch int
-	// Parallel is how many orders are sent for at once. Zero means 16.
+	// Parallel is how many orders are sent for at once, to each of the two
+	// topics. Zero means 16.
 	Parallel int
-	// Lease is how long a claim holds. Zero means one minute.
+	// Lease is how long a claim holds; the rows of a process that ended wait
+	// that long. A claim is renewed every third of it while rows of it are
+	// waiting or being sent. Nothing is begun to be sent when nine tenths have
+	// passed since a claim or renewal that succeeded was asked for, nor of a
+	// claim once a renewal of it failed or found rows lost: what is under way
+	// then may be sent again by somebody else, under its own ID. Zero means one
+	// minute.
 	Lease time.Duration
-	// SendTimeout bounds one send, and so does half the lease. Zero means 10
-	// seconds.
+	// SendTimeout bounds one send. It may be longer than the lease. Zero means
+	// 10 seconds.
 	SendTimeout time.Duration
+	// MaxRefusals is how often the broker refuses a command before it is dead.
+	// Zero means 10.
+	MaxRefusals int
+
+	topics        [2]health // by kind
+	claims, marks health    // of the table
 }
 
-// markTimeout bounds the recording of what became of rows, which goes on after
-// a run was told to stop.
-const markTimeout = 5 * time.Second
-
-// Drain sends what waits until nothing is left that may be sent now, the budget
-// is spent, or a whole batch in a row did not get through. It returns how many
-// messages were sent and whether more may be sent already; the error is about
-// the outbox itself. A message that could not be sent is no error of Drain: its
-// row says when it is tried again.
+// Drain sends what waits, until nothing is left that may be sent now, the
+// budget is spent, or a topic takes nothing; then it takes back some of the
+// deadlines that nobody wants any more. It returns how many messages were sent
+// and whether more may be sent already, the broker permitting; the error is
+// about the outbox itself. A message that could not be sent is no error of
+// Drain: its row says when it is tried again.
 func (d *Dispatcher) Drain(ctx context.Context) (sent int, more bool, err error) {
-	return d.drain(ctx, nil)
-}
-
-// drain is Drain, and looks for new rows whenever it is woken. One goroutine
-// keeps the books, claiming and marking; others send, one line each. So a line
-// that is slow keeps nobody but itself waiting.
-func (d *Dispatcher) drain(ctx context.Context, wake <-chan struct{}) (sent int, more bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, or(d.Budget, 45*time.Second))
+	ctx, cancel := context.WithTimeout(ctx, d.budget())
 	defer cancel()
-	var (
-		batch, parallel = or(d.Batch, 100), or(d.Parallel, 16)
-
-		queue  []line                      // claimed and not begun
-		busy   int                         // lines that are being sent
-		done   = make(chan line, parallel) // lines that were
-		look   = true                      // there may be rows to claim
-		failed int                         // lines in a row that did not get through
-	)
-	for {
-		if look && len(queue) == 0 && busy < parallel && failed < batch && err == nil && ctx.Err() == nil {
-			var n int
-			if queue, n, err = d.claim(ctx, batch); err != nil && ctx.Err() != nil {
-				err = nil // the run was told to stop, which is no fault of the outbox
-			}
-			look = n == batch
-		}
-		for ; len(queue) > 0 && busy < parallel; queue = queue[1:] {
-			busy++
-			go func(l line) { done <- d.send(ctx, l) }(queue[0])
-		}
-		if busy == 0 {
-			return sent, err != nil || failed >= batch || ctx.Err() != nil, err
-		}
-		select {
-		case l := <-done:
-			finished := gather(l, done)
-			busy -= len(finished)
-			for _, l := range finished {
-				n := l.sent()
-				sent += n
-				failed++
-				if n > 0 {
-					failed, look = 0, true // the next of its order may follow
-				}
-				look = look || l.marks[0].GiveBack // it was too late for this claim
-			}
-			if markErr := d.mark(ctx, finished); markErr != nil {
-				err, queue = errors.Join(err, markErr), nil // their leases run out
-			}
-		case <-wake:
-			look = true
-		}
+	r := d.run(ctx, nil)
+	if !r.over(ctx) {
+		d.recall(ctx, r)
 	}
+	return r.sent, r.more(), r.err
 }
-
-// claim takes rows and arranges them in lines. It returns how many rows.
-func (d *Dispatcher) claim(ctx context.Context, most int) ([]line, int, error) {
-	token, lease := d.Token(), d.lease()
-	// Counted from before it asks, and with a margin for the mark.
-	over := make(chan struct{})
-	time.AfterFunc(lease-d.sendTimeout()-lease/10, func() { close(over) })
-	claimed, err := d.Rows.Claim(ctx, token, workflow.Want{Commands: true, Deadlines: true}, most, lease)
-	if err != nil {
-		return nil, 0, fmt.Errorf("drain the outbox: %w", err)
-	}
-	all := lines(claimed)
-	for i := range all {
-		all[i].token, all[i].over = token, over
-	}
-	return all, len(claimed), nil
-}
-
-// mark records what became of lines. What was sent is marked even if the run
-// has to end: else it is sent again.
-func (d *Dispatcher) mark(ctx context.Context, finished []line) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), markTimeout)
-	defer cancel()
-	marks := make(map[string][]workflow.Mark)
-	for _, l := range finished {
-		marks[l.token] = append(marks[l.token], l.marks...)
-	}
-	var all error
-	for token, marks := range marks {
-		if err := d.Rows.Mark(ctx, token, marks); err != nil {
-			all = errors.Join(all, fmt.Errorf("drain the outbox: %w", err))
-		}
-	}
-	return all
-}
-
-// restMost is the attempt whose delay Run rests at most.
-const restMost = 5
 
 // Run drains whenever it is woken, until ctx ends. Wakes that come during a run
-// make it look again. In an outage, of the broker or of the outbox, it rests
-// before it goes on, longer each time. Rows that are to be tried again later,
-// and deadlines further ahead, wake nobody: they are for Drain on a timer.
+// make it look again. While a topic takes nothing, or the outbox is out of
+// reach, it rests before it goes on, longer each time. Rows that are to be tried
+// again later, and deadlines further ahead, wake nobody: they are for Drain on a
+// timer.
 func (d *Dispatcher) Run(ctx context.Context, wake <-chan struct{}) {
 	for {
 		select {
@@ -170,36 +114,20 @@ func (d *Dispatcher) Run(ctx context.Context, wake <-chan struct{}) {
 			return
 		case <-wake:
 		}
-		for idle, more := 0, true; more && ctx.Err() == nil; {
-			var sent int
-			var err error
-			sent, more, err = d.drain(ctx, wake)
-			if err != nil {
-				d.Log.LogAttrs(ctx, slog.LevelError, "the outbox could not be drained", slog.String("error", err.Error()))
-			}
-			if idle++; sent > 0 {
-				idle = 0
-			} else if more {
-				d.rest(ctx, d.delay(min(idle, restMost)))
+		for more := true; more && ctx.Err() == nil; {
+			bounded, cancel := context.WithTimeout(ctx, d.budget())
+			r := d.run(bounded, wake)
+			cancel()
+			if more = r.more(); more && (r.sent == 0 || r.err != nil) {
+				r.rest(ctx, wake)
 			}
 		}
 	}
 }
 
-func (d *Dispatcher) rest(ctx context.Context, delay time.Duration) {
-	timer := time.NewTimer(delay)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-}
-
-func (d *Dispatcher) lease() time.Duration { return or(d.Lease, time.Minute) }
-
-func (d *Dispatcher) sendTimeout() time.Duration {
-	return min(or(d.SendTimeout, 10*time.Second), d.lease()/2)
-}
+func (d *Dispatcher) budget() time.Duration      { return or(d.Budget, 45*time.Second) }
+func (d *Dispatcher) lease() time.Duration       { return or(d.Lease, time.Minute) }
+func (d *Dispatcher) sendTimeout() time.Duration { return or(d.SendTimeout, 10*time.Second) }
 
 // or is v, or the default when v is zero.
 func or[T comparable](v, def T) T {

@@ -1,6 +1,7 @@
 package servicebus
 
 import (
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -165,11 +166,73 @@ func TestAMessageTooLargeIsRefusedAfterThoseBeforeItWereSent(t *testing.T) {
 		line[at].Body = commands("order-42", 1, 300_000)[0].Body
 		sequences, err := s.Send(within(t, 10*time.Second), line)
 		require.ErrorIs(t, err, workflow.ErrMessageRefused)
+		require.ErrorIs(t, err, workflow.ErrNeverAccepted)
 		require.ErrorContains(t, err, line[at].ID)
 		require.Len(t, sequences, at)
 		require.ElementsMatch(t, names(line[:at]), ids(b.active(topics.Commands)))
 		give(t, s, line[(at+1)%5]) // the sender is as good as before
 	}
+}
+
+func TestAMessageThatCanNeverBeSentIsRefusedForGoodAfterThoseBeforeItWereSent(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]func(*workflow.Outgoing){
+		"no ID":                      func(m *workflow.Outgoing) { m.ID = "" },
+		"an ID of 129 characters":    func(m *workflow.Outgoing) { m.ID = strings.Repeat("x", 129) },
+		"an ID that is no text":      func(m *workflow.Outgoing) { m.ID = "order-42\xff" },
+		"no session":                 func(m *workflow.Outgoing) { m.OrderID = "" },
+		"a session of 129":           func(m *workflow.Outgoing) { m.OrderID = strings.Repeat("x", 129) },
+		"a type that is no text":     func(m *workflow.Outgoing) { m.Type = "\xff" },
+		"a property that is no text": func(m *workflow.Outgoing) { m.ParentID = "\xff" },
+		"a conversation that is no text": func(m *workflow.Outgoing) {
+			m.Conversation = "\xff"
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := serve(t, nil)
+			s := sender(t, b.connection())
+			client := s.client
+			due := time.Now().Add(time.Hour)
+			other := deadline("order-42", due)
+			other.ID = "order-42:payment-timeout:2"
+			for _, line := range [][]workflow.Outgoing{commands("order-42", 3, 0), {deadline("order-42", due), other, deadline("order-43", due)}} {
+				spoil(&line[1])
+				sequences, err := s.Send(within(t, 10*time.Second), line)
+				require.ErrorIs(t, err, workflow.ErrNeverAccepted)
+				require.ErrorIs(t, err, workflow.ErrMessageRefused)
+				require.ErrorContains(t, err, "send "+line[1].ID+" to ")
+				require.Len(t, sequences, 1)
+				sequences, err = s.Send(within(t, 10*time.Second), line[1:])
+				require.ErrorIs(t, err, workflow.ErrNeverAccepted)
+				require.Empty(t, sequences)
+			}
+			require.Equal(t, []string{"order-42:1"}, ids(b.sent(topics.Commands)))
+			require.Equal(t, []string{"order-42:payment-timeout:1"}, ids(b.sent(topics.Orders)))
+			require.Same(t, client, s.client, "nobody else was disturbed")
+		})
+	}
+}
+
+func TestAnIDOf128CharactersIsSent(t *testing.T) {
+	t.Parallel()
+	b := serve(t, nil)
+	out := commands("order-42", 1, 0)[0]
+	out.ID = strings.Repeat("é", 128)
+	give(t, sender(t, b.connection()), out)
+	require.Equal(t, []string{out.ID}, ids(b.active(topics.Commands)))
+}
+
+func TestADeadlineThatTheBrokerRefusesIsRefusedAndTheTopicIsWell(t *testing.T) {
+	t.Parallel()
+	b := serve(t, nil)
+	s := sender(t, b.connection())
+	large := deadline("order-42", time.Now().Add(time.Hour))
+	large.Body = commands("order-42", 1, 300_000)[0].Body
+	sequences, err := s.Send(within(t, 10*time.Second), []workflow.Outgoing{large})
+	require.Empty(t, sequences)
+	require.ErrorIs(t, err, workflow.ErrMessageRefused)
+	give(t, s, deadline("order-42", time.Now().Add(time.Hour)))
 }
 
 func TestNothingToSendIsNoCall(t *testing.T) {

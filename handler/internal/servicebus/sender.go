@@ -91,7 +91,9 @@ func (c Connection) client(options *azservicebus.ClientOptions) (*azservicebus.C
 // broker, in order, and returns the sequence number of each that was accepted:
 // that of the scheduled message for a deadline, 0 for a command. The error is
 // about the one after them; it wraps workflow.ErrMessageRefused when the broker
-// refuses the message itself, which of a deadline it does not say.
+// refuses the message itself, and workflow.ErrNeverAccepted when no other
+// attempt can change that: it is too large, cannot be encoded, or its IDs are
+// not such as the broker takes.
 //
 // When the answer to a send is lost the messages are sent again, under the same
 // MessageIds. ctx needs a deadline: a silent broker is waited for until then.
@@ -99,33 +101,58 @@ func (s *Sender) Send(ctx context.Context, messages []workflow.Outgoing) ([]int6
 	if len(messages) == 0 {
 		return nil, nil
 	}
-	topic, send := s.topics.Commands, sendNow
+	topic := s.topics.Commands
 	if messages[0].Purpose != "" {
-		topic, send = s.topics.Orders, schedule
+		topic = s.topics.Orders
 	}
-	sender, err := s.sender(topic)
-	if err != nil {
-		return nil, fmt.Errorf("send %s: %w", messages[0].ID, err)
+	sound, bad := soundOf(messages)
+	sequences, err := s.sendTo(ctx, topic, sound)
+	if err == nil {
+		err = bad
 	}
-	sequences, err := send(ctx, sender, messages)
 	if err != nil {
-		s.renew(ctx, topic, sender, err)
 		return sequences, fmt.Errorf("send %s to %s: %w", messages[len(sequences)].ID, topic, err)
 	}
 	return sequences, nil
 }
 
+func (s *Sender) sendTo(ctx context.Context, topic string, messages []workflow.Outgoing) ([]int64, error) {
+	if len(messages) == 0 {
+		return nil, nil
+	}
+	sender, err := s.sender(topic)
+	if err != nil {
+		return nil, err
+	}
+	send := sendNow
+	if messages[0].Purpose != "" {
+		send = schedule
+	}
+	sequences, err := send(ctx, sender, messages)
+	s.renew(ctx, topic, sender, err)
+	return sequences, err
+}
+
+// soundOf is the messages before the first that can never be sent, and why that
+// one cannot.
+func soundOf(messages []workflow.Outgoing) ([]workflow.Outgoing, error) {
+	for i := range messages {
+		if err := fault(&messages[i]); err != nil {
+			return messages[:i], err
+		}
+	}
+	return messages, nil
+}
+
 // Cancel takes a deadline back that the broker was given. A message that the
-// broker no longer has scheduled is none to take back: that is no error.
+// broker no longer has scheduled is none to take back: that is no error. An
+// error that wraps workflow.ErrMessageRefused is about this deadline, any other
+// about the topic.
 func (s *Sender) Cancel(ctx context.Context, sequence int64) error {
 	sender, err := s.sender(s.topics.Orders)
 	if err == nil {
-		err = sender.CancelScheduledMessages(ctx, []int64{sequence}, nil)
+		err = cancelScheduled(ctx, sender, sequence)
 		s.renew(ctx, s.topics.Orders, sender, err)
-	}
-	var failed *azservicebus.Error
-	if errors.As(err, &failed) && failed.Code == azservicebus.CodeNotFound {
-		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("cancel scheduled message %d: %w", sequence, err)
@@ -133,15 +160,37 @@ func (s *Sender) Cancel(ctx context.Context, sequence int64) error {
 	return nil
 }
 
+func cancelScheduled(ctx context.Context, sender *azservicebus.Sender, sequence int64) error {
+	if err := attach(ctx, sender); err != nil {
+		return err // a topic that is not there is not a message that is not
+	}
+	err := sender.CancelScheduledMessages(ctx, []int64{sequence}, nil)
+	var failed *azservicebus.Error
+	if errors.As(err, &failed) && failed.Code == azservicebus.CodeNotFound {
+		return nil
+	}
+	return classifyAnswer(err)
+}
+
+// attach makes sure that a sender has its links. What goes wrong with that is
+// about the entity; what goes wrong later may be about a message.
+func attach(ctx context.Context, sender *azservicebus.Sender) error {
+	_, err := sender.NewMessageBatch(ctx, nil)
+	return err
+}
+
 // schedule hands deadlines over, each for its own time. The wire has whole
 // milliseconds and is given the next: a deadline must not come early.
 func schedule(ctx context.Context, sender *azservicebus.Sender, messages []workflow.Outgoing) ([]int64, error) {
+	if err := attach(ctx, sender); err != nil {
+		return nil, err
+	}
 	sequences := make([]int64, 0, len(messages))
 	for i := range messages {
 		due := messages[i].DueAt.Add(time.Millisecond - 1).Truncate(time.Millisecond)
 		given, err := sender.ScheduleMessages(ctx, []*azservicebus.Message{message(&messages[i])}, due, nil)
 		if err != nil {
-			return sequences, err
+			return sequences, classifyAnswer(err)
 		}
 		if len(given) != 1 {
 			return sequences, fmt.Errorf("the broker gave %d sequence numbers for one message", len(given))
@@ -167,8 +216,8 @@ func sendNow(ctx context.Context, sender *azservicebus.Sender, messages []workfl
 				break
 			}
 		}
-		if fit == 0 {
-			return make([]int64, sent), classify(err)
+		if fit == 0 { // it is too large, or cannot be encoded
+			return make([]int64, sent), fmt.Errorf("%w: %w", workflow.ErrNeverAccepted, err)
 		}
 		err = sender.SendMessageBatch(ctx, batch, nil)
 		switch {

@@ -43,6 +43,7 @@ func TestAMessageOnTheWireIsItsRow(t *testing.T) {
 func TestOnlyARefusalOfTheMessageItselfCountsAgainstIt(t *testing.T) {
 	t.Parallel()
 	require.ErrorIs(t, classify(azservicebus.ErrMessageTooLarge), workflow.ErrMessageRefused)
+	require.ErrorIs(t, classify(azservicebus.ErrMessageTooLarge), workflow.ErrNeverAccepted)
 	require.NotErrorIs(t, classify(errors.New("the link was detached")), workflow.ErrMessageRefused)
 }
 

@@ -252,6 +252,7 @@ func TestOnlySomeAnswersToAMessageAreAboutIt(t *testing.T) {
 			require.Empty(t, sequences)
 			require.ErrorContains(t, err, string(condition))
 			require.Equal(t, about, errors.Is(err, workflow.ErrMessageRefused), "%v", err)
+			require.Equal(t, condition == "amqp:link:message-size-exceeded", errors.Is(err, workflow.ErrNeverAccepted), "%v", err)
 			sound.Store(true)
 			give(t, s, out...)
 		})
@@ -267,9 +268,16 @@ func hidden(condition amqp.Symbol) bool {
 func TestALinkThatIsRefusedOrDetachedIsNoMessagesFaultAndTheNextSendHasANewOne(t *testing.T) {
 	t.Parallel()
 	for condition := range conditions() {
-		for _, at := range []busserver.Moment{busserver.Attaching, busserver.Arrived, busserver.Requested} {
-			t.Run(string(condition)+" "+string(at), func(t *testing.T) {
+		for _, when := range []struct {
+			at   busserver.Moment
+			what string
+		}{
+			{busserver.Attaching, "a command"}, {busserver.Attaching, "a deadline"},
+			{busserver.Arrived, "a command"}, {busserver.Requested, "a deadline"},
+		} {
+			t.Run(string(condition)+" "+string(when.at)+" for "+when.what, func(t *testing.T) {
 				t.Parallel()
+				at, out := when.at, kinds()[when.what]
 				var sound atomic.Bool
 				b := serve(t, func(e busserver.Event) busserver.Fault {
 					if e.Moment != at || sound.Load() {
@@ -278,14 +286,11 @@ func TestALinkThatIsRefusedOrDetachedIsNoMessagesFaultAndTheNextSendHasANewOne(t
 					return busserver.Fault{Detach: amqp.Errorf(condition, "no")}
 				})
 				s := sender(t, b.connection())
-				out := commands("order-42", 1, 0)[0]
-				if at == busserver.Requested {
-					out = deadline("order-42", time.Now().Add(time.Hour))
-				}
 				sequences, err := s.Send(within(t, 10*time.Second), []workflow.Outgoing{out})
 				require.Empty(t, sequences)
 				require.ErrorContains(t, err, string(condition))
 				require.Equal(t, at == busserver.Arrived && hidden(condition), errors.Is(err, workflow.ErrMessageRefused), "%v", err)
+				require.NotErrorIs(t, err, workflow.ErrNeverAccepted)
 				sound.Store(true)
 				give(t, s, out)
 				if at == busserver.Requested {
@@ -308,6 +313,7 @@ func TestACancelAfterWhichTheLinkIsGoneMakesTheNextAttachAnew(t *testing.T) {
 	})
 	s := sender(t, b.connection())
 	sequence := give(t, s, deadline("order-42", time.Now().Add(time.Hour)))[0]
+	require.NotErrorIs(t, s.Cancel(within(t, 10*time.Second), sequence), workflow.ErrMessageRefused)
 	require.Error(t, s.Cancel(within(t, 10*time.Second), sequence))
 	sound.Store(true)
 	require.NoError(t, s.Cancel(within(t, 10*time.Second), sequence))

@@ -209,7 +209,7 @@ func allOrNothing() []scenario {
 			_, err := w.Handle(w.Context(), placed(theOrder))
 			require.ErrorIs(w, err, workflow.ErrTransient)
 			require.ErrorIs(w, w.Reject(w.Context(), workflow.Rejection{}), workflow.ErrTransient)
-			_, err = w.Claim(w.Context(), "t", workflow.Want{Commands: true, Deadlines: true}, 1, time.Minute)
+			_, err = w.Claim(w.Context(), "t", everyKind, 1, time.Minute)
 			require.Error(w, err)
 			require.NoError(w, w.Close(), "closing twice is no harm")
 		}},

@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -19,8 +18,9 @@ import (
 
 // broker keeps what it is sent.
 type broker struct {
-	mu   sync.Mutex
-	sent []workflow.Outgoing
+	mu       sync.Mutex
+	sent     []workflow.Outgoing
+	canceled []int64
 	// refuse decides about a message; nil accepts all.
 	refuse func(workflow.Outgoing) error
 }
@@ -41,6 +41,13 @@ func (b *broker) Send(_ context.Context, messages []workflow.Outgoing) ([]int64,
 	return sequences, nil
 }
 
+func (b *broker) Cancel(_ context.Context, sequence int64) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.canceled = append(b.canceled, sequence)
+	return nil
+}
+
 // ids lists what came of an order, its name left out.
 func (b *broker) ids(order string) []string {
 	b.mu.Lock()
@@ -54,7 +61,8 @@ func (b *broker) ids(order string) []string {
 	return ids
 }
 
-var errDown = errors.New("the broker is down")
+// errRefused is a broker's refusal of a message.
+var errRefused = fmt.Errorf("%w: not this one", workflow.ErrMessageRefused)
 
 // drain runs a dispatcher once.
 func (w *world) drain(s outbox.Sender) (sent int) {
@@ -74,10 +82,13 @@ func (w *world) drainWith(s *store.Store, sender outbox.Sender) (sent int) {
 	return sent
 }
 
+// everyKind is what a sender wants for which every topic takes messages.
+var everyKind = workflow.Want{Commands: true, Deadlines: true}
+
 // claim claims rows and returns their IDs.
 func (w *world) claim(token string, lease time.Duration) (claimed []workflow.Claimed, ids []string) {
 	w.Helper()
-	claimed, err := w.Claim(w.Context(), token, workflow.Want{Commands: true, Deadlines: true}, 100, lease)
+	claimed, err := w.Claim(w.Context(), token, everyKind, 100, lease)
 	require.NoError(w, err)
 	for _, c := range claimed {
 		ids = append(ids, c.ID)

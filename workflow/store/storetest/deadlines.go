@@ -182,14 +182,14 @@ func deadlines() []scenario {
 				if m.Purpose != "" {
 					w.Errorf("%s was sent", m.ID)
 				}
-				return errDown
+				return errRefused
 			}}))
 		}},
 		{"a command is not held back by a deadline ahead, nor a deadline by a stuck command", func(w *world) {
 			w.takes(placed(theOrder))
 			bus := broker{refuse: func(m workflow.Outgoing) error {
 				if m.Purpose == "" {
-					return errDown
+					return errRefused
 				}
 				return nil
 			}}

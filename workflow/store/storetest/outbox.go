@@ -57,7 +57,7 @@ func outboxes() []scenario {
 			w.lineOfThree("order-43")
 			bus := broker{refuse: func(m workflow.Outgoing) error {
 				if m.ID == "order-42:cancel-order:1" {
-					return errDown
+					return errRefused
 				}
 				return nil
 			}}
@@ -65,7 +65,7 @@ func outboxes() []scenario {
 			require.Empty(w, bus.ids(theOrder))
 			require.Equal(w, []string{"cancel-order:1", "refund-payment:1", "release-inventory:1"}, bus.ids("order-43"))
 			stuck := w.story(theOrder).Outbox[1]
-			require.Equal(w, "the broker is down", stuck.LastError)
+			require.Equal(w, errRefused.Error(), stuck.LastError)
 			require.Equal(w, 1, stuck.Attempts)
 			require.Equal(w, w.db.Now().Add(500*time.Millisecond).Truncate(time.Microsecond), stuck.NextAttemptAt)
 			bus.refuse = nil
@@ -84,7 +84,7 @@ func outboxes() []scenario {
 			}
 			bus := broker{refuse: func(m workflow.Outgoing) error {
 				if m.OrderID == theOrder {
-					return errDown
+					return errRefused
 				}
 				return nil
 			}}
@@ -223,7 +223,7 @@ func outboxes() []scenario {
 				w.db.Pass(time.Second)
 				want = append(want, fmt.Sprintf("order-%d:reserve-inventory:1", 9-n))
 			}
-			claimed, err := w.Claim(w.Context(), "t", workflow.Want{Commands: true, Deadlines: true}, 2, time.Minute)
+			claimed, err := w.Claim(w.Context(), "t", everyKind, 2, time.Minute)
 			require.NoError(w, err)
 			require.ElementsMatch(w, want[:2], []string{claimed[0].ID, claimed[1].ID})
 			require.Len(w, claimed, 2)

@@ -55,6 +55,7 @@ func Run(t *testing.T, empty func(testing.TB) Database) {
 		{"early and rejected messages", held()},
 		{"messages that cannot be handled", lines()},
 		{"the outbox", outboxes()},
+		{"the outbox on a bad day", dispatching()},
 		{"deadlines", deadlines()},
 		{"identity and lineage", lineage()},
 		{"against the model", model()},
