@@ -26,8 +26,9 @@ var rooms = []struct {
 	why     string
 }{
 	{"workflow", nil, "the process is pure"},
+	{"workflow/invariants", []string{"workflow"}, "the sentences that tests hold every order to"},
 	{"workflow/store", []string{"workflow"}, "the database talks in workflow types"},
-	{"workflow/store/storetest", []string{"workflow", "workflow/store", "workflow/outbox"}, "the suite of every database drains it too"},
+	{"workflow/store/storetest", []string{"workflow", "workflow/invariants", "workflow/store", "workflow/outbox"}, "the suite of every database drains it too, and replays it"},
 	{"workflow/outbox", []string{"workflow"}, "rows and sender are interfaces of its own"},
 	{"functions", []string{"workflow"}, "the host's wire ends here"},
 	{"handler/internal/servicebus", []string{"workflow"}, "it sends workflow messages"},

@@ -30,6 +30,10 @@ var binary = sync.OnceValues(func() (string, error) {
 })
 
 func TestMain(m *testing.M) {
+	if environ := environment(os.Environ()); environ[faultyChild] != "" { // a handler for the soak
+		fmt.Fprintln(os.Stderr, serveFaulty(environ))
+		os.Exit(exitFailed)
+	}
 	code := m.Run()
 	if path, err := binary(); err == nil {
 		_ = os.RemoveAll(filepath.Dir(path))

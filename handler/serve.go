@@ -88,6 +88,9 @@ type handler struct {
 	settings settings
 	sender   outbox.Sender
 	log      *slog.Logger
+	// adjust changes the store's options before it is opened. Nil changes
+	// nothing; it is for tests that break things.
+	adjust func(*store.Options)
 }
 
 // run serves on a listener until ctx ends, or until something fails that only a
@@ -124,6 +127,9 @@ func (h *handler) run(ctx context.Context, listener net.Listener, database strin
 			case wake <- struct{}{}:
 			default: // it is awake
 			}
+		}
+		if h.adjust != nil {
+			h.adjust(&options)
 		}
 		opened, err := store.Open(ctx, database, options)
 		if err != nil {

@@ -8,11 +8,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderflow/workflow"
+	"orderflow/workflow/invariants"
 )
 
 func TestIDsAreMadeOfTheOrderTheStepAndACount(t *testing.T) {
 	t.Parallel()
-	for command, step := range stepNames {
+	for command, step := range invariants.Steps {
 		require.Equal(t, "order-42:"+step+":1", workflow.CommandID(theOrder, command, 1))
 	}
 	require.Equal(t, "order-42:payment-timeout:12", workflow.DeadlineID(theOrder, workflow.PaymentTimeout, 12))
@@ -26,7 +27,7 @@ func TestTheLongestIDDerivedFromTheLongestOrderIDFits(t *testing.T) {
 	t.Parallel()
 	order := strings.Repeat("x", workflow.MaxOrderIDLength)
 	var ids []string
-	for command := range stepNames {
+	for command := range invariants.Steps {
 		ids = append(ids,
 			workflow.CommandID(order, command, math.MaxInt32),
 			workflow.DeathID(workflow.CommandID(order, command, 999), 9999),

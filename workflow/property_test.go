@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"orderflow/workflow"
+	"orderflow/workflow/invariants"
 )
 
 // TestWhateverIsSaidInWhateverOrderNoInvariantBreaks says random things to an
@@ -34,7 +35,7 @@ func TestWhateverIsSaidInWhateverOrderNoInvariantBreaks(t *testing.T) {
 			require.Equal(t, r, d.takes(m))
 			for i := range r.Decisions {
 				one := workflow.Apply(before, r.Decisions[i].Message, nil)
-				require.NoError(t, checkMove(move{before, one.Order, one.Decisions[0]}))
+				require.NoError(t, invariants.Move{From: before, To: one.Order, Decision: one.Decisions[0]}.Check())
 				before = one.Order
 				word = word || r.Decisions[i].Message.Type == workflow.ResolveCompleted && r.Decisions[i].Outcome == workflow.Applied
 			}
@@ -70,7 +71,7 @@ func TestWhateverIsSaidInWhateverOrderNoInvariantBreaks(t *testing.T) {
 				deliver(t, rapid.SampledFrom(delivered).Draw(t, "again"))
 			},
 			"": func(t *rapid.T) {
-				require.NoError(t, checkState(state{d.order, d.held, word}))
+				require.NoError(t, invariants.State{Order: d.order, Held: d.held, Word: word}.Check())
 			},
 		})
 	})
@@ -78,7 +79,7 @@ func TestWhateverIsSaidInWhateverOrderNoInvariantBreaks(t *testing.T) {
 
 // anything is something that may be said; the likely is likelier.
 func anything(t *rapid.T, d *desk) saying {
-	list := events(state{order: d.order, held: d.held})
+	list := events(invariants.State{Order: d.order, Held: d.held})
 	if rapid.IntRange(0, 2).Draw(t, "likely") > 0 {
 		likely := list[:0:0]
 		for _, e := range list {

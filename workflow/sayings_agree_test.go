@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderflow/workflow"
+	"orderflow/workflow/invariants"
 )
 
 func TestAMessageOfTheWalkIsWhatItsBodySays(t *testing.T) {
@@ -13,7 +14,7 @@ func TestAMessageOfTheWalkIsWhatItsBodySays(t *testing.T) {
 	d := newDesk()
 	d.hears(placed(), reserved("res-1"), captured("pay-1"), notShipped)
 	seen := map[workflow.MessageType]bool{}
-	for _, e := range events(state{order: d.order}) {
+	for _, e := range events(invariants.State{Order: d.order}) {
 		seen[e.say.Type] = true
 		decoded, straight := e.say.to(d.order, "m-1"), e.say.straight(d.order, "m-1")
 		decoded.Body, decoded.Fingerprint = nil, ""

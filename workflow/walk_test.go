@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderflow/workflow"
+	"orderflow/workflow/invariants"
 )
 
 // walkFull widens the world that is walked to bounds that take about a minute:
@@ -62,7 +63,7 @@ type edge struct {
 
 type walker struct {
 	walked
-	states []state
+	states []invariants.State
 	number map[string]int32
 	edges  [][]edge
 }
@@ -80,7 +81,7 @@ func walk(b bounds) (*walked, error) {
 		},
 		number: map[string]int32{},
 	}
-	first, err := w.meet(state{order: workflow.Order{ID: theOrder, Status: workflow.NotStarted}})
+	first, err := w.meet(invariants.State{Order: workflow.Order{ID: theOrder, Status: workflow.NotStarted}})
 	if err != nil {
 		return nil, err
 	}
@@ -119,20 +120,20 @@ func walk(b bounds) (*walked, error) {
 }
 
 // meet numbers an order's state and checks it when it is new.
-func (w *walker) meet(s state) (int32, error) {
-	key := s.key()
-	if n, known := w.number[key]; known {
+func (w *walker) meet(s invariants.State) (int32, error) {
+	name := key(s)
+	if n, known := w.number[name]; known {
 		return n, nil
 	}
 	n := int32(len(w.states))
 	if n > 100_000 {
 		return 0, errors.New("the states do not end: something counts without bound")
 	}
-	w.number[key] = n
+	w.number[name] = n
 	w.states = append(w.states, s)
 	w.edges = append(w.edges, nil)
-	w.reached[s.order.Status] = true
-	return n, checkState(s)
+	w.reached[s.Order.Status] = true
+	return n, s.Check()
 }
 
 // look lets everything happen to an order's state that can, once, and keeps
@@ -143,25 +144,22 @@ func (w *walker) look(n int32) ([]edge, error) {
 	}
 	s := w.states[n]
 	edges := []edge{}
-	if max(times(s.order, workflow.RefundPayment), times(s.order, workflow.ReleaseInventory)) > attempts {
+	if max(invariants.Sent(s.Order, workflow.RefundPayment), invariants.Sent(s.Order, workflow.ReleaseInventory)) > attempts {
 		return nil, errors.New("an undo is sent again and again")
 	}
 	for i, e := range events(s) {
-		m := e.say.straight(s.order, fmt.Sprintf("m-%d-%d", n, i))
-		r := workflow.Apply(s.order, m, s.held)
+		m := e.say.straight(s.Order, fmt.Sprintf("m-%d-%d", n, i))
+		r := workflow.Apply(s.Order, m, s.Held)
 		if err := w.watch(s, r); err != nil {
-			return nil, fmt.Errorf("%s, %s, is told %s %+v: %w", s.order.Status, s.key(), m.Type, m.Facts, err)
+			return nil, fmt.Errorf("%s, %s, is told %s %+v: %w", s.Order.Status, key(s), m.Type, m.Facts, err)
 		}
 		if first := r.Decisions[0].Outcome; first != workflow.Applied && first != workflow.Held {
 			continue
 		}
-		next := state{r.Order, remaining(s.held, r), s.word}
-		for _, d := range r.Decisions {
-			next.word = next.word || d.Message.Type == workflow.ResolveCompleted && d.Outcome == workflow.Applied
-		}
+		next := s.After(r)
 		to, err := w.meet(next)
 		if err != nil {
-			return nil, fmt.Errorf("%s, %s, is told %s %+v: %w", s.order.Status, s.key(), m.Type, m.Facts, err)
+			return nil, fmt.Errorf("%s, %s, is told %s %+v: %w", s.Order.Status, key(s), m.Type, m.Facts, err)
 		}
 		if to != n {
 			edges = append(edges, edge{e.uses, to})
@@ -173,14 +171,14 @@ func (w *walker) look(n int32) ([]edge, error) {
 
 // watch checks each decision of a result, and that taking up what was held is
 // the same as deciding one message after the other.
-func (w *walker) watch(s state, r workflow.Result) error {
-	at := s.order
+func (w *walker) watch(s invariants.State, r workflow.Result) error {
+	at := s.Order
 	for i, d := range r.Decisions {
 		one := r
 		if len(r.Decisions) > 1 {
 			one = workflow.Apply(at, d.Message, nil)
 		}
-		if err := checkMove(move{at, one.Order, one.Decisions[0]}); err != nil {
+		if err := (invariants.Move{From: at, To: one.Order, Decision: one.Decisions[0]}).Check(); err != nil {
 			return err
 		}
 		if got, want := toldOne(&r.Decisions[i]), toldOne(&one.Decisions[0]); got != want {
@@ -189,7 +187,7 @@ func (w *walker) watch(s state, r workflow.Result) error {
 		w.note(at, one.Decisions[0])
 		at = one.Order
 	}
-	if !sameOrder(at, r.Order) {
+	if !invariants.Same(at, r.Order) {
 		return errors.New("taken up together, the messages lead elsewhere than one by one")
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"orderflow/workflow"
+	"orderflow/workflow/invariants"
 )
 
 // The small world in which every state is visited: one order, and services
@@ -51,8 +52,8 @@ type event struct {
 }
 
 // events lists what may happen to an order, bounds aside.
-func events(s state) []event {
-	o := s.order
+func events(s invariants.State) []event {
+	o := s.Order
 	list := []event{{placed(), free}, {cancelled, cancel}}
 	add := func(uses int, sayings ...saying) {
 		for _, say := range sayings {
@@ -64,36 +65,36 @@ func events(s state) []event {
 	}
 
 	// Answers to what was sent.
-	if times(o, workflow.ReserveInventory) > 0 {
+	if invariants.Sent(o, workflow.ReserveInventory) > 0 {
 		add(reserve, reserved("res-1"), notReserved)
 		if heard(s, workflow.Goods) {
 			add(reserve, reserved("res-2"))
 		}
 	}
-	if times(o, workflow.CapturePayment) > 0 {
+	if invariants.Sent(o, workflow.CapturePayment) > 0 {
 		add(capture, captured("pay-1"), notPaid)
 		if heard(s, workflow.Money) {
 			add(capture, captured("pay-2"))
 		}
 	}
-	if times(o, workflow.ShipOrder) > 0 {
+	if invariants.Sent(o, workflow.ShipOrder) > 0 {
 		add(ship, shipped("ship-1"), notShipped)
 		if heard(s, workflow.Shipment) {
 			add(ship, shipped("ship-2"))
 		}
 	}
-	for n := 1; n <= times(o, workflow.RefundPayment); n++ {
+	for n := 1; n <= invariants.Sent(o, workflow.RefundPayment); n++ {
 		add(refund+n-1, refunded("pay-1", "ref-1"), refunded("pay-1", "ref-2"), refunded("pay-2", "ref-1"),
 			refundFailed("pay-1", n), refundFailed("pay-2", n))
 	}
-	for n := 1; n <= times(o, workflow.ReleaseInventory); n++ {
+	for n := 1; n <= invariants.Sent(o, workflow.ReleaseInventory); n++ {
 		add(release+n-1, released("res-1"), released("res-2"), releaseFailed("res-1", n), releaseFailed("res-2", n))
 	}
 
 	// Answers to nothing.
 	add(unasked, reserved("res-1"), notReserved, captured("pay-1"), notPaid, shipped("ship-1"), notShipped,
-		refunded("pay-1", "ref-1"), refundFailed("pay-1", 1), refundFailed("pay-1", times(o, workflow.RefundPayment)+1),
-		released("res-1"), releaseFailed("res-1", 1), releaseFailed("res-1", times(o, workflow.ReleaseInventory)+1))
+		refunded("pay-1", "ref-1"), refundFailed("pay-1", 1), refundFailed("pay-1", invariants.Sent(o, workflow.RefundPayment)+1),
+		released("res-1"), releaseFailed("res-1", 1), releaseFailed("res-1", invariants.Sent(o, workflow.ReleaseInventory)+1))
 
 	// Deadlines: the armed one, due or not; each of an older generation; the
 	// armed one's ID under each other type.
@@ -113,8 +114,8 @@ func events(s state) []event {
 	}
 
 	// Dead commands, sent or not.
-	for t, name := range stepNames {
-		for n := 1; n <= max(1, times(o, t)); n++ {
+	for t, name := range invariants.Steps {
+		for n := 1; n <= max(1, invariants.Sent(o, t)); n++ {
 			add(free, dead(fmt.Sprintf("%s:%d", name, n)))
 		}
 	}
@@ -129,29 +130,29 @@ func events(s state) []event {
 }
 
 // heard says whether a first reference of a kind was reported, taken or held.
-func heard(s state, kind workflow.EffectKind) bool {
-	if e, known := effectOf(s.order, kind); known && e.Ref != "" {
+func heard(s invariants.State, kind workflow.EffectKind) bool {
+	if e, known := invariants.Effect(s.Order, kind); known && e.Ref != "" {
 		return true
 	}
-	return slices.ContainsFunc(s.held, func(m workflow.Message) bool {
-		k, _ := reported(m)
+	return slices.ContainsFunc(s.Held, func(m workflow.Message) bool {
+		k, _ := invariants.Reported(m)
 		return k == kind
 	})
 }
 
 // key is equal for states between which nothing that follows can tell.
-func (s state) key() string {
+func key(s invariants.State) string {
 	var b strings.Builder
-	o := s.order
-	fmt.Fprintf(&b, "%s %t %t|", o.Status, s.word, o.Problem != "")
+	o := s.Order
+	fmt.Fprintf(&b, "%s %t %t|", o.Status, s.Word, o.Problem != "")
 	b.WriteString(standing(o))
 	for _, t := range []workflow.MessageType{
 		workflow.ReserveInventory, workflow.CapturePayment, workflow.ShipOrder,
 		workflow.RefundPayment, workflow.ReleaseInventory, workflow.CancelOrder,
 	} {
-		fmt.Fprintf(&b, "|%d", times(o, t))
+		fmt.Fprintf(&b, "|%d", invariants.Sent(o, t))
 	}
-	for _, m := range s.held {
+	for _, m := range s.Held {
 		fmt.Fprintf(&b, "|%s %s%s%s", m.Type, m.Facts.ReservationID, m.Facts.PaymentID, m.Facts.ShipmentID)
 	}
 	return b.String()

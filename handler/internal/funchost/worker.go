@@ -27,6 +27,9 @@ var (
 	ErrStopped = errors.New("funchost: the host stopped")
 )
 
+// errUnreachable is the failure of an invocation that got no answer.
+var errUnreachable = errors.New("calling the handler")
+
 // readyInterval is how often the host asks for GET /.
 const readyInterval = 25 * time.Millisecond
 
@@ -176,6 +179,9 @@ func (w *worker) run(ctx context.Context, function string, invocation func(conte
 		defer cancel()
 	}
 	err = invocation(ctx)
+	if errors.Is(err, errUnreachable) {
+		awaitNews(ctx, life)
+	}
 	if err == nil || ctx.Err() == nil {
 		return err
 	}
@@ -188,6 +194,25 @@ func (w *worker) run(ctx context.Context, function string, invocation func(conte
 		w.kill(life, function)
 	}
 	return err
+}
+
+// newsOfExit is how long the end of the handler's process takes to be heard of
+// at most.
+const newsOfExit = time.Second
+
+// awaitNews waits, after a handler could not be reached, for the news that its
+// process has ended. Before that comes, which takes some milliseconds, a bus in
+// this process would have delivered a message ten times; a real one is a network
+// away.
+func awaitNews(ctx context.Context, life *life) {
+	timer := time.NewTimer(newsOfExit)
+	defer timer.Stop()
+	select {
+	case <-life.over:
+		<-ctx.Done() // which follows, and says why
+	case <-ctx.Done():
+	case <-timer.C:
+	}
 }
 
 // kill ends a life, and with it every invocation in it.
@@ -240,7 +265,7 @@ func (w *worker) post(ctx context.Context, function, id string, payload []byte) 
 	client := http.Client{Transport: w.transport, CheckRedirect: redirect}
 	res, err := client.Do(req)
 	if err != nil {
-		return 0, nil, fmt.Errorf("calling the handler: %w", err)
+		return 0, nil, fmt.Errorf("%w: %w", errUnreachable, err)
 	}
 	defer func() { _ = res.Body.Close() }()
 	logs, err = readResponse(res)

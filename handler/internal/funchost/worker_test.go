@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -46,5 +47,31 @@ func TestWhoWaitsForALifeThatIsNeverReadyGetsTheNext(t *testing.T) {
 		w.exited()
 		close(up)
 		require.Same(t, w.present(), <-got)
+	})
+}
+
+// Between the end of the handler and the news of it a message must not use up
+// its deliveries at a port that nobody listens on.
+func TestAHandlerThatDiedCostsAMessageOneDeliveryHoweverLateTheNews(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var died time.Time
+		handler := alive(func(w http.ResponseWriter, _ *http.Request, _ delivered) { succeed(w) })
+		s := start(t, func(h *Host) {
+			h.transport = roundTripper(func(r *http.Request) (*http.Response, error) {
+				if !died.IsZero() && time.Since(died) < 10*time.Second {
+					return nil, errors.New("connection refused")
+				}
+				return inProcess{handler}.RoundTrip(r)
+			})
+		})
+		synctest.Wait() // it is ready
+		died = time.Now()
+		time.AfterFunc(500*time.Millisecond, s.host.HandlerExited)
+		s.send(message("o-1", "m-1"))
+		require.ErrorIs(t, s.next().Err, ErrKilled)
+		again := s.next()
+		require.NoError(t, again.Err)
+		require.Equal(t, 2, again.DeliveryCount)
 	})
 }

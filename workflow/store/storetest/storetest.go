@@ -68,6 +68,9 @@ func Run(t *testing.T, empty func(testing.TB) Database) {
 					w := &world{T: t, db: empty(t)}
 					w.Store = w.open(store.Options{})
 					s.test(w)
+					if !w.tampered {
+						Sound(t.Context(), t, w.db.SQL)
+					}
 				})
 			}
 		})
@@ -79,6 +82,8 @@ type world struct {
 	*testing.T
 	*store.Store
 	db Database
+	// tampered: what the database holds by now is not the store's doing alone.
+	tampered bool
 }
 
 // open opens the database as one more process. The store is closed with the
@@ -270,6 +275,7 @@ func (w *world) count(from string) (n int) {
 // tamper changes the database behind the store's back.
 func (w *world) tamper(statement string) {
 	w.Helper()
+	w.tampered = true
 	_, err := w.db.SQL.ExecContext(context.Background(), statement)
 	require.NoError(w, err)
 }
