@@ -31,8 +31,7 @@ func TestADatabaseTakenAwayForThirtySecondsUsesAtMostThreeDeliveries(t *testing.
 	var most, exits atomic.Int64
 	r := raise(t, rigging{
 		instances: 1, executable: executable, window: 10 * time.Minute, idle: 200 * time.Millisecond,
-		// What was sent and could not be marked waits for the end of its lease.
-		environ: map[string]string{"HandlerDeadline": patience.String(), "OutboxLease": "10s"},
+		environ: map[string]string{"HandlerDeadline": patience.String()},
 		onExit:  func() { exits.Add(1) },
 		onInvocation: func(i funchost.Invocation) {
 			for n := most.Load(); int64(i.DeliveryCount) > n && !most.CompareAndSwap(n, int64(i.DeliveryCount)); n = most.Load() {

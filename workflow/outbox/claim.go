@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -70,13 +71,35 @@ func (r *run) mark(ctx context.Context, marks map[*claim][]workflow.Mark) {
 		if len(marks) == 0 {
 			continue
 		}
-		err := told(ctx, markTimeout, func(ctx context.Context) error { return r.Rows.Mark(ctx, c.token, marks) })
+		err := r.insist(ctx, c, func(ctx context.Context) error { return r.Rows.Mark(ctx, c.token, marks) })
 		r.marked(c, len(marks))
 		if err != nil {
 			r.fail(ctx, &r.marks, "outbox rows cannot be marked", err)
 			continue
 		}
 		r.well(ctx, &r.marks, r.marks.now(), "outbox rows can be marked again")
+	}
+}
+
+// insist tells the table something about a claim, again while the lease lasts if
+// the table is away: what was sent and is not marked stays claimed until then,
+// and is sent again.
+func (r *run) insist(ctx context.Context, c *claim, tell func(context.Context) error) error {
+	for {
+		err := told(ctx, markTimeout, tell)
+		if !errors.Is(err, workflow.ErrTransient) {
+			return err
+		}
+		r.ill(ctx, &r.marks, r.marks.now(), "outbox rows cannot be marked", err)
+		pause := time.NewTimer(restFirst)
+		select {
+		case <-pause.C:
+			continue
+		case <-c.over:
+		case <-ctx.Done():
+		}
+		pause.Stop()
+		return err
 	}
 }
 

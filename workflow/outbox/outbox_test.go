@@ -301,6 +301,50 @@ func TestAnOutboxThatCannotBeReadIsAnErrorAndOneLineOfTheLog(t *testing.T) {
 	require.Equal(t, []string{`"outbox rows can be claimed again" failures=3`}, log.with(infoLine))
 }
 
+func TestAnOutboxThatIsAwayForAWhileIsMarkedOnceItIsBackAndNothingIsSentAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		back := time.Now().Add(30 * time.Second)
+		rows := table{before: func(what string) error {
+			if what == "mark" && time.Now().Before(back) {
+				return fmt.Errorf("%w: away", workflow.ErrTransient)
+			}
+			return nil
+		}}
+		var bus broker
+		d := dispatcher(&rows, &bus)
+		log := logTo(d)
+		rows.add("A1", "A2")
+		drained(t, d)
+		require.Equal(t, []string{"A1", "A2"}, bus.of("A"))
+		require.Len(t, log.with(errorLine), 1)
+		require.Len(t, log.with(infoLine), 1)
+	})
+}
+
+func TestAnOutboxThatStaysAwayLetsItsLeaseRunOutAndARunThatIsToldToStopDoesNotWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		rows := table{before: only("mark", workflow.ErrTransient)}
+		var bus broker
+		d := dispatcher(&rows, &bus)
+		d.Budget = time.Hour
+		rows.add("A1")
+		begun := time.Now()
+		_, _, err := d.Drain(t.Context())
+		require.ErrorIs(t, err, workflow.ErrTransient)
+		require.Equal(t, 54*time.Second, time.Since(begun).Round(time.Second), "nine tenths of a minute")
+
+		time.Sleep(time.Minute)
+		begun = time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		_, _, err = d.Drain(ctx)
+		require.ErrorIs(t, err, workflow.ErrTransient)
+		require.Equal(t, 3*time.Second, time.Since(begun))
+	})
+}
+
 func TestAnOutboxThatCannotBeMarkedIsAnErrorAndOneLineOfTheLog(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
