@@ -122,12 +122,14 @@ func (s *Store) settle(orderID string, ids []string) statement {
 	return statement{s.text.settle(len(ids)), args, anyRows}
 }
 
-// emit writes new outbox rows.
+// emit writes new outbox rows. What an order says alike in all of them is boxed
+// once.
 func (s *Store) emit(revision int64, out []workflow.Emission) statement {
 	args := make([]any, 0, 14*len(out))
+	order, conversation, origin := any(out[0].OrderID), any(out[0].Conversation), any(out[0].OriginID)
 	for place := range out {
 		e := &out[place]
-		state, visible, purpose, due := workflow.DispatchWaiting, any(now), any(nil), any(nil)
+		state, visible, purpose, due := any(workflow.DispatchWaiting), any(now), any(nil), any(nil)
 		if e.Purpose != "" {
 			purpose = string(e.Purpose)
 			after := s.deadline(e.Purpose)
@@ -139,8 +141,8 @@ func (s *Store) emit(revision int64, out []workflow.Emission) statement {
 		if e.Closed {
 			state = workflow.DispatchClosed
 		}
-		args = append(args, e.OrderID, revision*seqStep+int64(place), e.ID, string(e.Type),
-			e.Conversation, e.ParentID, e.OriginID, e.TraceParent, purpose, due, notNil(e.Body), state, visible, now)
+		args = append(args, order, revision*seqStep+int64(place), e.ID, string(e.Type),
+			conversation, e.ParentID, origin, e.TraceParent, purpose, due, notNil(e.Body), state, visible, now)
 	}
 	return statement{s.text.insertOutbox(len(out)), args, int64(len(out))}
 }

@@ -119,8 +119,9 @@ func clipped(text string) string { return strings.ToValidUTF8(text[:min(len(text
 
 // Bury makes a command dead that its owner gives up, since the broker refuses
 // it, and tells its order so in the same transaction. The order goes on waiting
-// until its deadline; a dead row is out of its way. Nothing happens once the
-// owner's lease is over, or if nobody wants the command any more.
+// until its deadline; a dead row is out of its way. If nobody wants the command
+// any more it is only given out of hand, for what follows it; nothing happens
+// once the owner's lease is over, or to a deadline.
 func (s *Store) Bury(ctx context.Context, token string, c workflow.Claimed, reason string) error {
 	err := s.insist(ctx, func() error { return s.bury(ctx, token, c, reason) })
 	if err != nil {
@@ -135,8 +136,11 @@ func (s *Store) bury(ctx context.Context, token string, c workflow.Claimed, reas
 		text: s.text.deaths, args: []any{c.OrderID, c.Seq, token, now},
 		row: func(r row) error { return r.Scan(&deaths) },
 	})
-	if err != nil || deaths < 0 {
+	switch {
+	case err != nil, deaths < 0 && c.Purpose != "":
 		return err
+	case deaths < 0:
+		return s.Mark(ctx, token, []workflow.Mark{{OrderID: c.OrderID, Seq: c.Seq, Error: reason, Refused: true}})
 	}
 	m, err := workflow.Envelope{
 		ID: workflow.DeathID(c.ID, deaths+1), Type: workflow.DispatchFailed, OrderID: c.OrderID, Conversation: c.Conversation,

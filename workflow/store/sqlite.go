@@ -128,8 +128,8 @@ WHERE state = 'recall' AND broker_sequence IS NOT NULL AND due_at > ?1 ORDER BY 
 	command: `SELECT state, sent_at FROM outbox WHERE order_id = ? AND message_id = ? AND purpose IS NULL`,
 
 	// To the end of the line: what was decided since must not wait for it.
-	sendAgain: `UPDATE outbox SET state = 'waiting', seq = ?, visible_at = ?, token = NULL, refusals = 0
-WHERE order_id = ? AND message_id = ? AND purpose IS NULL AND state = ?`,
+	sendAgain: `UPDATE outbox SET state = 'waiting', seq = ?1, visible_at = ?2, created_at = ?2, token = NULL, refusals = 0
+WHERE order_id = ?3 AND message_id = ?4 AND purpose IS NULL AND state = ?5`,
 
 	discard: `UPDATE outbox SET state = 'closed', closed_at = ?
 WHERE order_id = ? AND message_id = ? AND purpose IS NULL AND state = ?`,
@@ -144,11 +144,12 @@ WHERE order_id = ? AND seq = ? AND visible_at <= ? AND state = 'sent' AND purpos
 
 	forgetRecalls: `UPDATE outbox SET state = 'closed' WHERE state = 'recall' AND (due_at <= ? OR broker_sequence IS NULL)`,
 
-	tooEarly: `SELECT j.order_id, o.revision, j.function, j.delivery_count, j.message_id, j.message_type, j.conversation, j.parent_id, j.origin_id, j.schema_version, j.traceparent, j.body
-FROM journal AS j INNER JOIN orders AS o ON o.order_id = j.order_id
+	// Without a word from us SQLite would read every order that never started.
+	tooEarly: `SELECT j.order_id, o.revision, j.fingerprint, j.function, j.delivery_count, j.message_id, j.message_type, j.conversation, j.parent_id, j.origin_id, j.schema_version, j.traceparent, j.body
+FROM journal AS j INDEXED BY journal_held_since INNER JOIN orders AS o ON o.order_id = j.order_id
 WHERE j.outcome = 'Held' AND j.received_at <= ?1 AND o.status = 'NotStarted' AND NOT EXISTS (
   SELECT 1 FROM journal AS b WHERE b.order_id = j.order_id AND b.outcome = 'Blocked')
-ORDER BY j.order_id, j.revision, j.place LIMIT ?2`,
+ORDER BY j.received_at LIMIT ?2`,
 
 	giveUpEarly: `UPDATE journal SET outcome = 'Rejected', reason = ?, decided_at = ?
 WHERE order_id = ? AND message_id = ? AND outcome = 'Held'`,
@@ -156,7 +157,8 @@ WHERE order_id = ? AND message_id = ? AND outcome = 'Held'`,
 	lines: `SELECT DISTINCT j.order_id FROM journal AS j INNER JOIN orders AS o ON o.order_id = j.order_id
 WHERE j.outcome = 'Blocked' AND o.blocked_by IS NULL ORDER BY j.order_id LIMIT ?`,
 
-	atRest: `SELECT o.order_id, o.revision FROM orders AS o
+	// And here every order that was ever purged.
+	atRest: `SELECT o.order_id, o.revision FROM orders AS o INDEXED BY orders_at_rest
 WHERE o.purged_at IS NULL AND o.status IN ('Completed', 'Cancelled') AND o.updated_at <= ?1
   AND NOT EXISTS (SELECT 1 FROM outbox AS p WHERE p.order_id = o.order_id AND p.state IN ('waiting', 'recall', 'dead'))
   AND NOT EXISTS (SELECT 1 FROM journal AS h WHERE h.order_id = o.order_id AND h.outcome IN ('Held', 'Blocked'))

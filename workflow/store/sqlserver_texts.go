@@ -153,8 +153,8 @@ WHERE state = N'recall' AND broker_sequence IS NOT NULL AND due_at > ?1 ORDER BY
 	command: `SELECT state, sent_at FROM dbo.outbox
 WHERE order_id = CAST(? AS nvarchar(96)) AND message_id = CAST(? AS nvarchar(128)) AND purpose IS NULL;`,
 
-	sendAgain: `UPDATE dbo.outbox SET state = N'waiting', seq = ?, visible_at = ?, token = NULL, refusals = 0
-WHERE order_id = CAST(? AS nvarchar(96)) AND message_id = CAST(? AS nvarchar(128)) AND purpose IS NULL AND state = ?;`,
+	sendAgain: `UPDATE dbo.outbox SET state = N'waiting', seq = ?1, visible_at = ?2, created_at = ?2, token = NULL, refusals = 0
+WHERE order_id = CAST(?3 AS nvarchar(96)) AND message_id = CAST(?4 AS nvarchar(128)) AND purpose IS NULL AND state = ?5;`,
 
 	discard: `UPDATE dbo.outbox SET state = N'closed', closed_at = ?
 WHERE order_id = CAST(? AS nvarchar(96)) AND message_id = CAST(? AS nvarchar(128)) AND purpose IS NULL AND state = ?;`,
@@ -169,11 +169,11 @@ WHERE order_id = CAST(? AS nvarchar(96)) AND seq = ? AND visible_at <= ? AND sta
 
 	forgetRecalls: `UPDATE dbo.outbox SET state = N'closed' WHERE state = N'recall' AND (due_at <= ? OR broker_sequence IS NULL);`,
 
-	tooEarly: `SELECT TOP (?2) j.order_id, o.revision, j.[function], j.delivery_count, j.message_id, j.message_type, j.conversation, j.parent_id, j.origin_id, j.schema_version, j.traceparent, j.body
+	tooEarly: `SELECT TOP (?2) j.order_id, o.revision, j.fingerprint, j.[function], j.delivery_count, j.message_id, j.message_type, j.conversation, j.parent_id, j.origin_id, j.schema_version, j.traceparent, j.body
 FROM dbo.journal AS j INNER JOIN dbo.orders AS o ON o.order_id = j.order_id
 WHERE j.outcome = N'Held' AND j.received_at <= ?1 AND o.status = N'NotStarted' AND NOT EXISTS (
   SELECT 1 FROM dbo.journal AS b WHERE b.order_id = j.order_id AND b.outcome = N'Blocked')
-ORDER BY j.order_id, j.revision, j.place;`,
+ORDER BY j.received_at;`,
 
 	giveUpEarly: `UPDATE dbo.journal SET outcome = N'Rejected', reason = ?, decided_at = ?
 WHERE order_id = CAST(? AS nvarchar(96)) AND message_id = CAST(? AS nvarchar(128)) AND outcome = N'Held';`,

@@ -163,7 +163,10 @@ func (s *Store) handle(ctx context.Context, m workflow.Message, also ...statemen
 		return workflow.Decision{}, err
 	}
 	if d, handled := s.before(found, m); handled {
-		if d.Outcome == workflow.Rejected {
+		switch {
+		case len(also) > 0: // whoever handled it wrote that too
+			err = errConflict
+		case d.Outcome == workflow.Rejected:
 			err = s.engine.write(ctx, s.reject(rejection(m, d.Reason)))
 		}
 		return d, err

@@ -65,13 +65,14 @@ func (s *Store) resendLost(ctx context.Context, done *workflow.Swept) error {
 	if err != nil {
 		return err
 	}
-	done.Resent = len(b)
-	done.More = done.More || len(b) == sweepRows
+	lost := len(b)
 	b = append(b, statement{s.text.forgetRecalls, []any{now}, anyRows})
 	if err := s.insist(ctx, func() error { return s.engine.write(ctx, b) }); err != nil {
 		return err
 	}
-	if done.Resent > 0 && s.options.Wake != nil {
+	done.Resent = lost
+	done.More = done.More || lost == sweepRows
+	if lost > 0 && s.options.Wake != nil {
 		s.options.Wake()
 	}
 	return nil
@@ -90,7 +91,7 @@ func (s *Store) giveUpEarly(ctx context.Context, done *workflow.Swept) error {
 		var order string
 		var revision int64
 		given := workflow.Rejection{Reason: reason}
-		given.Envelope, err = scanEnvelope(r, "", &order, &revision, &given.Delivery.Function, &given.Delivery.Count)
+		given.Envelope, err = scanEnvelope(r, "", &order, &revision, &given.Fingerprint, &given.Delivery.Function, &given.Delivery.Count)
 		given.OrderID = order
 		revisions[order], late[order] = revision, append(late[order], given)
 		return err
@@ -146,10 +147,14 @@ func (s *Store) replayLines(ctx context.Context, done *workflow.Swept) error {
 // copy of OrderPlaced does not start it again. Of an order that is held back by
 // a dead command or a message that waits nothing is deleted.
 func (s *Store) purge(ctx context.Context, done *workflow.Swept) error {
+	orders := make(map[string]bool) // one with many rows is purged in parts
+	defer func() { done.Purged = len(orders) }()
 	for range purgeBatches {
 		purged, err := s.purgeSome(ctx)
-		done.Purged += purged
-		if err != nil || purged == 0 {
+		for _, order := range purged {
+			orders[order] = true
+		}
+		if err != nil || len(purged) == 0 {
 			return err
 		}
 	}
@@ -157,13 +162,17 @@ func (s *Store) purge(ctx context.Context, done *workflow.Swept) error {
 	return nil
 }
 
-func (s *Store) purgeSome(ctx context.Context) (purged int, err error) {
+// purgeSome deletes so much of some orders as one transaction each may delete,
+// and returns which.
+func (s *Store) purgeSome(ctx context.Context) (purged []string, err error) {
+	var orders []string
 	var batches []batch
 	before := relative(-or(s.options.Retention, 30*24*time.Hour))
 	err = s.engine.read(ctx, question{text: s.text.atRest, args: []any{before, int64(purgeOrders)}, row: func(r row) error {
 		var order string
 		var revision int64
 		err := r.Scan(&order, &revision)
+		orders = append(orders, order)
 		batches = append(batches, batch{
 			{s.text.purge, []any{now, order, revision}, 1}, // or it moved meanwhile
 			{s.text.purgeJournal, []any{order, int64(purgeRows)}, anyRows},
@@ -173,12 +182,12 @@ func (s *Store) purgeSome(ctx context.Context) (purged int, err error) {
 		return err
 	}})
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	for _, b := range batches {
+	for i, b := range batches {
 		switch err := s.engine.write(ctx, b); {
 		case err == nil:
-			purged++
+			purged = append(purged, orders[i])
 		case !errors.Is(err, errConflict):
 			return purged, err
 		}

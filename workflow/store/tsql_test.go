@@ -259,23 +259,3 @@ func TestEveryIdentifierIsComparedByCodePoint(t *testing.T) {
 		}
 	}
 }
-
-func TestBothDatabasesHaveTheSameTablesAndColumns(t *testing.T) {
-	t.Parallel()
-	columns := func(path string) (all []string) {
-		schema, err := migrations.ReadFile(path)
-		require.NoError(t, err)
-		var table string
-		for line := range strings.Lines(string(schema)) {
-			if m := regexp.MustCompile(`^CREATE TABLE (?:dbo\.)?(\w+)`).FindStringSubmatch(line); m != nil {
-				table = m[1]
-			}
-			if m := regexp.MustCompile(`^  \[?([a-z_]+)\]? +(TEXT|INTEGER|BLOB|nvarchar|bigint|int|datetime2|varbinary)\b`).FindStringSubmatch(line); m != nil {
-				all = append(all, table+"."+m[1])
-			}
-		}
-		slices.Sort(all)
-		return all
-	}
-	require.Equal(t, columns("migrations/sqlite/00001_orders.sql"), columns("migrations/sqlserver/00001_orders.sql"))
-}

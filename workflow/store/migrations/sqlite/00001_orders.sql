@@ -79,7 +79,7 @@ CREATE TABLE outbox (
   deaths          INTEGER NOT NULL DEFAULT 0,
   last_error      TEXT    NOT NULL DEFAULT '',
   broker_sequence INTEGER,          -- of a scheduled message at the broker
-  created_at      TEXT    NOT NULL,
+  created_at      TEXT    NOT NULL, -- or sent again by a person since
   sent_at         TEXT,
   closed_at       TEXT,             -- since when nobody wants it
   body            BLOB    NOT NULL, -- a deadline's is made when it is sent
