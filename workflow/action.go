@@ -3,6 +3,7 @@ package workflow
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -31,6 +32,9 @@ func ActionKinds() []ActionKind {
 	return []ActionKind{RetryMessage, SkipMessage, SendAgain, DiscardCommand}
 }
 
+// Known reports whether it is one of the actions.
+func (k ActionKind) Known() bool { return slices.Contains(ActionKinds(), k) }
+
 // Action is something an operator asks for about one message of an order. It is
 // journalled like a message.
 type Action struct {
@@ -48,7 +52,7 @@ type Action struct {
 // Fault says what is missing of an action; empty when nothing is.
 func (a Action) Fault() string {
 	switch {
-	case !slices.Contains(ActionKinds(), a.Kind):
+	case !a.Kind.Known():
 		return fmt.Sprintf("the action %s is not known", quote(string(a.Kind)))
 	case OrderIDFault(a.OrderID) != "":
 		return "the order ID " + OrderIDFault(a.OrderID)
@@ -56,7 +60,9 @@ func (a Action) Fault() string {
 		return "the ID of the message that is meant " + IDFault(a.Target)
 	case a.ID != "" && IDFault(a.ID) != "":
 		return "the MessageId of the action " + IDFault(a.ID)
-	case a.Reason == "":
+	case ownID(a.OrderID, a.ID) && !strings.HasPrefix(a.ID, a.OrderID+":"+step(MessageType(a.Kind))+":"):
+		return "the MessageId of the action " + quote(a.ID) + " is one that the order gives to its own messages"
+	case strings.TrimSpace(a.Reason) == "":
 		return "the reason is missing"
 	}
 	return ""
@@ -114,8 +120,13 @@ func (a Action) CommandFault(o Order, state string, quiet, window time.Duration)
 }
 
 // Forgiven is the order without the problem noted about a command, now that it
-// is sent again.
-func (o Order) Forgiven() Order {
-	o.Problem = ""
+// is sent again. One with another command stays.
+func (o Order) Forgiven(commandID string) Order {
+	if strings.HasPrefix(o.Problem, unsent(commandID)) {
+		o.Problem = ""
+	}
 	return o
 }
+
+// unsent begins the problem with a command that could not be sent.
+func unsent(commandID string) string { return commandID + " could not be sent: " }

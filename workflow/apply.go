@@ -186,7 +186,7 @@ func record(o *Order, m *Message) {
 			}
 		}
 	case DispatchFailed:
-		o.Problem = f.CommandID + " could not be sent: " + f.Said()
+		o.Problem = unsent(f.CommandID) + f.Said()
 	case Retry:
 		if e := o.stuckOn(); e != nil {
 			e.State, e.Failure = EffectHeld, ""

@@ -196,6 +196,10 @@ func TestNoMessageTakesAnIDByWhichTheOrderHearsItself(t *testing.T) {
 		workflow.ActionID(theOrder, workflow.Retry, 7),
 		workflow.ActionID(theOrder, workflow.ResolveCancelled, 7),
 		workflow.ActionID(theOrder, workflow.ResolveCompleted, 7),
+		workflow.ActionID(theOrder, workflow.MessageType(workflow.RetryMessage), 7),
+		workflow.ActionID(theOrder, workflow.MessageType(workflow.SkipMessage), 7),
+		workflow.ActionID(theOrder, workflow.MessageType(workflow.SendAgain), 7),
+		workflow.ActionID(theOrder, workflow.MessageType(workflow.DiscardCommand), 7),
 		workflow.DeathID(workflow.CommandID(theOrder, workflow.CapturePayment, 1), 1),
 	} {
 		e := letter(workflow.PaymentCaptured)
@@ -212,6 +216,15 @@ func TestNoMessageTakesAnIDByWhichTheOrderHearsItself(t *testing.T) {
 		e.ID = id
 		_, err := e.Decode()
 		require.NoError(t, err, id)
+	}
+}
+
+func TestNoMessageIsAnOperatorsAction(t *testing.T) {
+	t.Parallel()
+	for _, kind := range workflow.ActionKinds() {
+		a := workflow.Action{ID: "m-1", Kind: kind, OrderID: theOrder, Target: "m-0", Reason: "as agreed", Actor: "ada"}
+		require.Empty(t, a.Fault())
+		requireMalformed(t, a.Message().Envelope, string(kind), "not known")
 	}
 }
 

@@ -21,6 +21,12 @@ func TestIDsAreMadeOfTheOrderTheStepAndACount(t *testing.T) {
 	require.Equal(t, "order-42:retry:7", workflow.ActionID(theOrder, workflow.Retry, 7))
 	require.Equal(t, "order-42:resolve-cancelled:7", workflow.ActionID(theOrder, workflow.ResolveCancelled, 7))
 	require.Equal(t, "order-42:resolve-completed:7", workflow.ActionID(theOrder, workflow.ResolveCompleted, 7))
+	for kind, name := range map[workflow.ActionKind]string{
+		workflow.RetryMessage: "retry-message", workflow.SkipMessage: "skip-message",
+		workflow.SendAgain: "send-again", workflow.DiscardCommand: "discard-command",
+	} {
+		require.Equal(t, "order-42:"+name+":7", workflow.ActionID(theOrder, workflow.MessageType(kind), 7))
+	}
 }
 
 func TestTheLongestIDDerivedFromTheLongestOrderIDFits(t *testing.T) {
@@ -38,6 +44,9 @@ func TestTheLongestIDDerivedFromTheLongestOrderIDFits(t *testing.T) {
 	}
 	for _, action := range []workflow.MessageType{workflow.Retry, workflow.ResolveCancelled, workflow.ResolveCompleted} {
 		ids = append(ids, workflow.ActionID(order, action, 999_999_999_999))
+	}
+	for _, kind := range workflow.ActionKinds() {
+		ids = append(ids, workflow.ActionID(order, workflow.MessageType(kind), 999_999_999_999))
 	}
 	longest := 0
 	for _, id := range ids {

@@ -159,7 +159,7 @@ func takingMutants() []mutant {
 		{"rule 9 makes only compensation overdue", f, `	case ShipmentDeadlineExpired, CompensationDeadlineExpired:`, `	case CompensationDeadlineExpired:`},
 		{"rule 9 forgets the order's content", f, `		o.CustomerID, o.Currency, o.Amount, o.Lines = f.CustomerID, f.Currency, f.Amount, f.Lines
 `, ``},
-		{"rule 9 does not note a dead command", f, `		o.Problem = f.CommandID + " could not be sent: " + f.Said()
+		{"rule 9 does not note a dead command", f, `		o.Problem = unsent(f.CommandID) + f.Said()
 `, ``},
 		{"a retry retries nothing", f, `			e.State, e.Failure = EffectHeld, ""
 `, `			e.Failure = ""

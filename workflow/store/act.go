@@ -68,7 +68,7 @@ func (s *Store) act(ctx context.Context, a workflow.Action) (workflow.Decision, 
 	}
 	order := s.touch(found, a.OrderID)
 	if a.Kind == workflow.SendAgain && found.order.Problem != "" {
-		if order, err = s.order(found, found.order.Forgiven()); err != nil {
+		if order, err = s.order(found, found.order.Forgiven(a.Target)); err != nil {
 			return workflow.Decision{}, err
 		}
 	}
@@ -104,11 +104,10 @@ func (s *Store) resend(ctx context.Context, f *found, a workflow.Action) (fault 
 	if err != nil {
 		return "", nil, err
 	}
-	quiet := f.now.Sub(sent)
-	if state != workflow.DispatchSent {
-		quiet = 0
+	if a.Kind == workflow.SendAgain && f.unreadable != "" {
+		return f.unreadable, nil, nil
 	}
-	if fault := a.CommandFault(f.order, state, quiet, s.duplicateDetection()); fault != "" {
+	if fault := a.CommandFault(f.order, state, f.now.Sub(sent), s.duplicateDetection()); fault != "" {
 		return fault, nil, nil
 	}
 	if a.Kind == workflow.DiscardCommand {

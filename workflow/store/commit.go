@@ -41,9 +41,13 @@ func (s *Store) commit(f *found, r workflow.Result, p poison) (batch, error) {
 		d := &r.Decisions[place]
 		if place == 0 && !f.inLine() {
 			if f.strayed(d.Message) {
-				b = append(b, statement{s.text.giveUpID, []any{d.Message.OrderID, d.Message.ID}, 1})
+				b = append(b, s.giveUpID(&d.Message))
 			}
 			b = append(b, s.journal(revision, d))
+			continue
+		}
+		if d.Outcome == workflow.Held {
+			b = append(b, s.early(d))
 			continue
 		}
 		b = append(b, s.takenUp(revision, place, d))
@@ -84,16 +88,29 @@ func (s *Store) journal(revision int64, d *workflow.Decision) statement {
 	m := &d.Message
 	return statement{s.text.insertJournal, []any{
 		m.OrderID, revision, int64(0), m.ID, string(m.Type), m.Conversation, m.ParentID, m.OriginID, m.Schema, m.TraceParent,
-		m.Fingerprint, m.Body, string(d.Outcome), d.Reason, string(d.From), string(d.To), d.Version, emitted(d),
+		m.Fingerprint, notNil(m.Body), string(d.Outcome), d.Reason, string(d.From), string(d.To), d.Version, emitted(d),
 		m.Delivery.Function, int64(m.Delivery.Count), now, now,
 	}, 1}
+}
+
+// giveUpID has a stray give up the ID that is the message's.
+func (s *Store) giveUpID(m *workflow.Message) statement {
+	return statement{s.text.giveUpID, []any{m.OrderID, m.ID}, 1}
 }
 
 // takenUp moves the row of a held message to where it was decided.
 func (s *Store) takenUp(revision int64, place int, d *workflow.Decision) statement {
 	return statement{s.text.takeUp, []any{
 		revision, int64(place), string(d.Outcome), d.Reason, string(d.From), string(d.To), d.Version, emitted(d), now,
-		d.Message.OrderID, d.Message.ID,
+		d.Message.Fingerprint, d.Message.OrderID, d.Message.ID,
+	}, 1}
+}
+
+// early has a message of the line wait with the early ones.
+func (s *Store) early(d *workflow.Decision) statement {
+	return statement{s.text.early, []any{
+		d.Reason, string(d.From), string(d.To), d.Version, now,
+		d.Message.Fingerprint, d.Message.OrderID, d.Message.ID,
 	}, 1}
 }
 

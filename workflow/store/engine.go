@@ -77,7 +77,7 @@ type texts struct {
 	insertJournal, giveUpID, takeUp      string
 	settle, insertOutbox                 func(n int) string
 	upsertRejected                       string
-	block, line, blame, first            string // the order behind a message that fails
+	block, line, blame, first, early     string // the order behind a message that fails
 	claim, claimed                       string // asked together
 	renew, renewed                       string // asked together
 	markSent, markFailed, giveBack       string

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
+	"slices"
 
 	"orderflow/workflow"
 )
@@ -41,28 +42,52 @@ func (p *poison) of(m workflow.Message) poison { return poison{m.ID, p.why, p.st
 
 // apply has the process decide about a message and the early ones that it makes
 // acceptable. One that cannot be decided about is returned: the message itself,
-// and nothing is decided; or an early one, and the decision is the one without
-// it and those after it.
+// and nothing is decided; or an early one, and what was decided up to it is.
 func (s *Store) apply(f *found, m workflow.Message) (workflow.Result, poison) {
 	if f.unreadable != "" {
 		return workflow.Result{}, poison{id: m.ID, why: f.unreadable}
 	}
 	result, failed := s.attempt(f.order, m, f.held)
-	if failed == nil {
-		if result.Decisions[0].Outcome == workflow.Applied {
-			return result, f.unread
-		}
+	switch {
+	case failed != nil && len(f.held) == 0:
+		return result, failed.of(m)
+	case failed != nil:
+		return s.applySingly(f, m)
+	case result.Decisions[0].Outcome == workflow.Applied:
+		return result, f.unread
+	}
+	return result, poison{}
+}
+
+// applySingly is workflow.Apply one message at a time (rule 11 of
+// docs/process.md), to see which it is that fails: an early one may only do so
+// once a younger one was taken up.
+func (s *Store) applySingly(f *found, m workflow.Message) (workflow.Result, poison) {
+	result, failed := s.attempt(f.order, m, nil)
+	if failed != nil {
+		return workflow.Result{}, failed.of(m)
+	}
+	if result.Decisions[0].Outcome != workflow.Applied {
 		return result, poison{}
 	}
-	culprit := m
-	for n := range f.held {
-		r, early := s.attempt(f.order, m, f.held[:n])
-		if early != nil {
-			return result, early.of(culprit)
+	held := slices.Clone(f.held)
+	for i := 0; i < len(held); {
+		next, failed := s.attempt(result.Order, held[i], nil)
+		if failed != nil {
+			return result, failed.of(held[i])
 		}
-		result, culprit = r, f.held[n]
+		d := next.Decisions[0]
+		if d.Outcome == workflow.Held {
+			i++
+			continue
+		}
+		result.Order, result.Decisions = next.Order, append(result.Decisions, d)
+		held = slices.Delete(held, i, i+1)
+		if d.Outcome == workflow.Applied {
+			i = 0
+		}
 	}
-	return result, failed.of(culprit)
+	return result, f.unread
 }
 
 // block writes that an early message blocks its order. It and those after it
@@ -84,7 +109,7 @@ func (s *Store) Hold(ctx context.Context, m workflow.Message, why string) (d wor
 		if err != nil {
 			return err
 		}
-		if found.outcome != "" {
+		if found.outcome != "" && !found.strayed(m) {
 			d = found.unmoved(m, workflow.Duplicate, "it was handled before: "+string(found.outcome))
 			return nil
 		}
@@ -145,7 +170,11 @@ func (s *Store) waits(f *found, d *workflow.Decision) batch {
 			s.journal(1, d),
 		}
 	}
-	return batch{s.touch(f, m.OrderID), s.journal(f.revision+1, d)}
+	b := batch{s.touch(f, m.OrderID)}
+	if f.strayed(*m) {
+		b = append(b, s.giveUpID(m))
+	}
+	return append(b, s.journal(f.revision+1, d))
 }
 
 // emptyState is the state of an order of which nothing is known.

@@ -46,8 +46,9 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 	giveUpID: `UPDATE journal SET outcome = 'Rejected', reason = 'it came before it was armed'
 WHERE order_id = ? AND message_id = ? AND outcome = 'Stale'`,
 
+	// What was held unread has no fingerprint until now.
 	takeUp: `UPDATE journal SET revision = ?, place = ?, outcome = ?, reason = ?, from_status = ?, to_status = ?, version = ?,
-  emitted = ?, decided_at = ?
+  emitted = ?, decided_at = ?, fingerprint = COALESCE(NULLIF(?, ''), fingerprint)
 WHERE order_id = ? AND message_id = ? AND outcome IN ('Held', 'Blocked')`,
 
 	// A command that a sender has in its hands may still get through; then its
@@ -79,6 +80,11 @@ WHERE order_id = ?2 AND outcome = 'Held' AND EXISTS (
 	first: `SELECT o.revision, j.message_id, j.message_type, j.conversation, j.parent_id, j.origin_id, j.schema_version, j.traceparent, j.body
 FROM orders AS o INNER JOIN journal AS j ON j.order_id = o.order_id
 WHERE o.order_id = ? AND o.blocked_by IS NULL AND j.outcome = 'Blocked' ORDER BY j.revision, j.place LIMIT 1`,
+
+	// It keeps its place: it came before whatever else waits in the line.
+	early: `UPDATE journal SET outcome = 'Held', reason = ?, from_status = ?, to_status = ?, version = ?, decided_at = ?,
+  fingerprint = COALESCE(NULLIF(?, ''), fingerprint)
+WHERE order_id = ? AND message_id = ? AND outcome = 'Blocked'`,
 
 	// The first of each order's line of commands, unless a sender is at work on
 	// the line, and every deadline that is to be handed over: the oldest first.

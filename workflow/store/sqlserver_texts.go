@@ -62,7 +62,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);`,
 WHERE order_id = CAST(? AS nvarchar(96)) AND message_id = CAST(? AS nvarchar(128)) AND outcome = N'Stale';`,
 
 	takeUp: `UPDATE dbo.journal SET revision = ?, place = ?, outcome = ?, reason = ?, from_status = ?, to_status = ?, version = ?,
-  emitted = ?, decided_at = ?
+  emitted = ?, decided_at = ?, fingerprint = COALESCE(NULLIF(?, N''), fingerprint)
 WHERE order_id = CAST(? AS nvarchar(96)) AND message_id = CAST(? AS nvarchar(128)) AND outcome IN (N'Held', N'Blocked');`,
 
 	settle: list(`UPDATE dbo.outbox SET closed_at = ?, state = CASE WHEN state = N'sent' AND due_at > ? THEN N'recall' ELSE N'closed' END
@@ -93,6 +93,10 @@ WHERE order_id = CAST(? AS nvarchar(96)) AND message_id = CAST(? AS nvarchar(128
 	first: `SELECT TOP (1) o.revision, j.message_id, j.message_type, j.conversation, j.parent_id, j.origin_id, j.schema_version, j.traceparent, j.body
 FROM dbo.orders AS o INNER JOIN dbo.journal AS j ON j.order_id = o.order_id
 WHERE o.order_id = CAST(? AS nvarchar(96)) AND o.blocked_by IS NULL AND j.outcome = N'Blocked' ORDER BY j.revision, j.place;`,
+
+	early: `UPDATE dbo.journal SET outcome = N'Held', reason = ?, from_status = ?, to_status = ?, version = ?, decided_at = ?,
+  fingerprint = COALESCE(NULLIF(?, N''), fingerprint)
+WHERE order_id = CAST(? AS nvarchar(96)) AND message_id = CAST(? AS nvarchar(128)) AND outcome = N'Blocked';`,
 
 	// The lock keeps two claimers from each taking a row of one line; the time
 	// is read again behind it. The rows are picked first and then taken, by

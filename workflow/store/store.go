@@ -220,6 +220,9 @@ func (s *Store) before(f *found, m workflow.Message) (workflow.Decision, bool) {
 	if f.fingerprint != "" && f.fingerprint != m.Fingerprint {
 		d.Outcome = workflow.Rejected
 		d.Reason = fmt.Sprintf("conflict: MessageId %s was handled with other content (fingerprint %s, now %s)", m.ID, f.fingerprint, m.Fingerprint)
+		if workflow.ActionKind(m.Type).Known() {
+			return d, true // the process does not know it
+		}
 		if as, poison := s.attempt(f.order, m, nil); poison == nil && as.Decisions[0].Outcome == workflow.Rejected {
 			d.Reason += "; under an ID of its own: " + as.Decisions[0].Reason // what differs, in words
 		}

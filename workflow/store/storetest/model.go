@@ -16,22 +16,27 @@ import (
 
 func model() []scenario {
 	return []scenario{
-		{"whatever is said, again, drained, waited for and restarted, the database is what the rules make of it", func(w *world) {
+		{"whatever is said, again, fails, is retried, skipped, drained, waited for and restarted, the database is what the rules make of it", func(w *world) {
 			checks := 0
 			rapid.Check(w.T, func(t *rapid.T) {
 				checks++
-				p := &play{T: t, w: w, orders: map[string]*modelled{}}
+				p := &play{T: t, w: w, orders: map[string]*modelled{}, luck: bad()}
+				p.restart(t)
 				for n := range 2 {
 					id := fmt.Sprintf("order-%d-%d", checks, n)
-					p.orders[id] = &modelled{order: workflow.Order{ID: id, Status: workflow.NotStarted}, handled: map[string]workflow.Message{}}
+					p.orders[id] = &modelled{luck: p.luck, order: workflow.Order{ID: id, Status: workflow.NotStarted}, handled: map[string]workflow.Message{}}
 					p.ids = append(p.ids, id)
 				}
 				t.Repeat(map[string]func(*rapid.T){
 					"say": p.say, "say more": p.say, "say again": p.again, "say otherwise": p.otherwise,
 					"drain": p.drain, "wait": p.wait, "restart": p.restart,
+					"retry": p.retry, "mend and retry": p.mend, "skip": p.skip, "leave the line": p.leave, "send again": p.sendAgain,
 				})
 				for _, id := range p.ids {
 					p.compare(id)
+					if p.orders[id].revision > 0 {
+						w.replays(id)
+					}
 				}
 			})
 		}},
@@ -45,6 +50,9 @@ type modelled struct {
 	handled  map[string]workflow.Message // what occupies its MessageId
 	said     []workflow.Message
 	held     []workflow.Message
+	line     []workflow.Message // the blocking message, if one does, is the first
+	blocked  bool
+	luck     *luck
 	journal  []string
 	outbox   []modelRow
 	rejected int
@@ -52,7 +60,8 @@ type modelled struct {
 
 type modelRow struct {
 	workflow.Emission
-	state string
+	state  string
+	sentAt time.Time
 }
 
 // play is one run of the model beside the database.
@@ -60,6 +69,7 @@ type play struct {
 	*rapid.T
 	w       *world
 	orders  map[string]*modelled
+	luck    *luck
 	ids     []string
 	letters int
 }
@@ -71,7 +81,9 @@ func (p *play) any(t *rapid.T) *modelled {
 func (p *play) say(t *rapid.T) {
 	o := p.any(t)
 	p.letters++
-	p.hears(o, o.message(t, fmt.Sprint("letter-", p.letters)))
+	id := fmt.Sprint("letter-", p.letters)
+	p.luck.turn(id, rapid.IntRange(0, 4).Draw(t, "luck") == 0)
+	p.hears(o, o.message(t, id))
 }
 
 // again says what was said before, some order's or other's.
@@ -95,7 +107,7 @@ func (p *play) wait(t *rapid.T) {
 func (p *play) restart(*rapid.T) {
 	require.NoError(p, p.w.Close())
 	var err error
-	p.w.Store, err = p.w.db.Open(store.Options{})
+	p.w.Store, err = p.w.db.Open(store.Options{Apply: p.luck.apply})
 	require.NoError(p, err)
 	s := p.w.Store
 	p.w.Cleanup(func() { _ = s.Close() })
@@ -108,10 +120,78 @@ func (p *play) drain(*rapid.T) {
 			r := &o.outbox[i]
 			ready := r.Purpose == "" || !r.DueAt.Add(-2*time.Minute).After(p.w.db.Now())
 			if r.state == "waiting" && ready {
-				r.state = "sent"
+				r.state, r.sentAt = "sent", p.w.db.Now()
 			}
 		}
 	}
+}
+
+// acts has an operator act in the database. The model says what must become of
+// it, and changes with it.
+func (p *play) acts(o *modelled, kind workflow.ActionKind, target string, want workflow.Outcome) {
+	d, err := p.w.Act(p.w.Context(), workflow.Action{Kind: kind, OrderID: o.order.ID, Target: target, Reason: "as agreed"})
+	require.NoError(p, err)
+	require.Equal(p, want, d.Outcome, "%s %s: %s", kind, target, d.Reason)
+	if want == workflow.Applied {
+		o.journal = append(o.journal, workflow.ActionID(o.order.ID, workflow.MessageType(kind), o.revision)+" Applied")
+		o.revision++
+	}
+}
+
+func (p *play) retry(t *rapid.T) { p.unblocks(p.any(t), workflow.RetryMessage) }
+func (p *play) skip(t *rapid.T)  { p.unblocks(p.any(t), workflow.SkipMessage) }
+
+// mend has the blocking message do better, and retries it.
+func (p *play) mend(t *rapid.T) {
+	o := p.any(t)
+	if o.blocked {
+		p.luck.turn(o.line[0].ID, false)
+	}
+	p.unblocks(o, workflow.RetryMessage)
+}
+
+func (p *play) unblocks(o *modelled, kind workflow.ActionKind) {
+	if !o.blocked {
+		p.acts(o, kind, "letter-1", workflow.Rejected)
+		p.compare(o.order.ID)
+		return
+	}
+	first := o.line[0].ID
+	p.acts(o, kind, first, workflow.Applied)
+	o.blocked = false
+	if kind == workflow.SkipMessage {
+		o.line = o.line[1:]
+		o.entry(first, workflow.Skipped)
+	}
+	o.replay(p.w.db.Now())
+	p.compare(o.order.ID)
+}
+
+// leave ends the process that unblocks an order before it goes on with the line.
+func (p *play) leave(t *rapid.T) {
+	o := p.any(t)
+	p.w.tamper("UPDATE orders SET blocked_by = NULL WHERE order_id = '" + o.order.ID + "'")
+	o.blocked = false
+}
+
+// sendAgain sends a command again, if it may be.
+func (p *play) sendAgain(t *rapid.T) {
+	o := p.any(t)
+	if len(o.outbox) == 0 {
+		return
+	}
+	i := rapid.IntRange(0, len(o.outbox)-1).Draw(t, "row")
+	row := o.outbox[i]
+	may := row.Purpose == "" && row.state == "sent" && o.order.Awaits(row.ID) && p.w.db.Now().Sub(row.sentAt) >= forgets
+	if !may {
+		p.acts(o, workflow.SendAgain, row.ID, workflow.Rejected)
+		return
+	}
+	p.acts(o, workflow.SendAgain, row.ID, workflow.Applied)
+	o.order = o.order.Forgiven(row.ID)
+	row.state = "waiting"
+	o.outbox = append(slices.Delete(o.outbox, i, i+1), row)
+	p.compare(o.order.ID)
 }
 
 // hears has the database and the model decide about a message.
@@ -132,17 +212,89 @@ func (o *modelled) decides(m workflow.Message, now time.Time) workflow.Outcome {
 		o.rejected++
 		return workflow.Rejected
 	}
+	switch {
+	case len(o.line) == 0:
+		return o.takes(m, now, false)
+	case o.blocked && m.Type.Action():
+		o.rejected++
+		return workflow.Rejected
+	}
+	o.revision++
+	o.waits(m)
+	o.replay(now)
+	return workflow.Blocked
+}
+
+// waits puts a message at the end of the line.
+func (o *modelled) waits(m workflow.Message) {
+	o.line = append(o.line, m)
+	o.handled[m.ID] = m
+	o.entry(m.ID, workflow.Blocked)
+}
+
+// entry is written at the end of the journal; what waited leaves its place.
+func (o *modelled) entry(id string, outcome workflow.Outcome) {
+	o.journal = slices.DeleteFunc(o.journal, func(line string) bool { return line == id+" Held" || line == id+" Blocked" })
+	o.journal = append(o.journal, id+" "+string(outcome))
+}
+
+// turns changes what a message waits for, where it is in the journal.
+func (o *modelled) turns(id string, from, to workflow.Outcome) {
+	o.journal[slices.Index(o.journal, id+" "+string(from))] = id + " " + string(to)
+}
+
+// replay handles the line as far as it goes.
+func (o *modelled) replay(now time.Time) {
+	for !o.blocked && len(o.line) > 0 {
+		first := o.line[0]
+		o.line = o.line[1:]
+		o.takes(first, now, true)
+	}
+}
+
+// runs is workflow.Apply up to what fails, and the message that does.
+func (o *modelled) runs(m workflow.Message) (r workflow.Result, fails string) {
+	r = workflow.Apply(o.order, m, o.held)
+	for n, d := range r.Decisions {
+		if d.Outcome == workflow.Held || !o.luck.with(d.Message.ID) {
+			continue
+		}
+		r.Decisions, r.Order = r.Decisions[:n], o.order
+		for _, d := range r.Decisions {
+			r.Order = workflow.Apply(r.Order, d.Message, nil).Order
+		}
+		return r, d.Message.ID
+	}
+	return r, ""
+}
+
+// takes decides about a message in its turn, which may have waited in the line.
+func (o *modelled) takes(m workflow.Message, now time.Time, waited bool) workflow.Outcome {
 	for _, r := range o.outbox {
 		if r.ID == m.Facts.TimeoutID && r.Purpose != "" {
 			m.DueAt, m.NotDue = r.DueAt, r.DueAt.After(now)
 		}
 	}
-	r := workflow.Apply(o.order, m, o.held)
+	r, fails := o.runs(m)
+	if fails == m.ID {
+		o.revision++
+		o.blocked = true
+		if waited {
+			o.line = append([]workflow.Message{m}, o.line...)
+		} else {
+			o.waits(m)
+		}
+		return workflow.Blocked
+	}
 	first := r.Decisions[0].Outcome
 	if first == workflow.Rejected {
 		o.rejected++
 		if o.revision > 0 {
 			o.revision++
+		}
+		if waited {
+			o.entry(m.ID, first)
+			delete(o.handled, m.ID)
 		}
 		return first
 	}
@@ -151,9 +303,12 @@ func (o *modelled) decides(m workflow.Message, now time.Time) workflow.Outcome {
 	for n, d := range r.Decisions {
 		if n > 0 {
 			o.held = slices.DeleteFunc(o.held, func(h workflow.Message) bool { return h.ID == d.Message.ID })
-			o.journal = slices.DeleteFunc(o.journal, func(line string) bool { return line == d.Message.ID+" Held" })
 		}
-		o.journal = append(o.journal, d.Message.ID+" "+string(d.Outcome))
+		if waited && d.Outcome == workflow.Held {
+			o.turns(d.Message.ID, workflow.Blocked, workflow.Held)
+		} else {
+			o.entry(d.Message.ID, d.Outcome)
+		}
 		switch d.Outcome {
 		case workflow.Rejected:
 			o.rejected++
@@ -164,6 +319,15 @@ func (o *modelled) decides(m workflow.Message, now time.Time) workflow.Outcome {
 		default:
 			o.handled[d.Message.ID] = d.Message
 		}
+	}
+	if fails != "" {
+		o.blocked = true
+		i := slices.IndexFunc(o.held, func(h workflow.Message) bool { return h.ID == fails })
+		for _, h := range o.held[i:] {
+			o.turns(h.ID, workflow.Held, workflow.Blocked)
+		}
+		o.line = append(slices.Clone(o.held[i:]), o.line...)
+		o.held = o.held[:i]
 	}
 	for i := range o.outbox {
 		row := &o.outbox[i]
@@ -205,7 +369,7 @@ func (p *play) compare(id string) {
 	got, _ := json.Marshal(s.Order)
 	require.JSONEq(p, string(want), string(got))
 
-	var journal, outbox, wantOutbox, held, wantHeld []string
+	var journal, outbox, wantOutbox, held, wantHeld, line, wantLine []string
 	for _, e := range s.Journal {
 		journal = append(journal, e.MessageID+" "+string(e.Outcome))
 	}
@@ -217,6 +381,18 @@ func (p *play) compare(id string) {
 		wantHeld = append(wantHeld, m.ID)
 	}
 	require.Equal(p, wantHeld, held)
+	for _, e := range s.Line {
+		line = append(line, e.ID)
+	}
+	for _, m := range o.line {
+		wantLine = append(wantLine, m.ID)
+	}
+	require.Equal(p, wantLine, line)
+	blockedBy := ""
+	if o.blocked {
+		blockedBy = wantLine[0]
+	}
+	require.Equal(p, blockedBy, s.BlockedBy)
 	tell := func(d workflow.Outgoing, state string) string {
 		if d.Purpose != "" {
 			d.Body = nil

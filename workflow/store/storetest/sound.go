@@ -243,7 +243,7 @@ func (a *audit) passive(h *handled) {
 		a.fault("%s was %s and moved something", h.ID, h.outcome)
 	}
 	if h.Type == workflow.MessageType(workflow.SendAgain) && h.outcome == workflow.Applied {
-		a.state.Order = a.state.Order.Forgiven()
+		a.state.Order = a.state.Order.Forgiven(h.ParentID)
 	}
 }
 

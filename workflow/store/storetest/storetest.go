@@ -54,6 +54,8 @@ func Run(t *testing.T, empty func(testing.TB) Database) {
 		{"all or nothing", allOrNothing()},
 		{"early and rejected messages", held()},
 		{"messages that cannot be handled", lines()},
+		{"messages that fail out of turn", poisoned()},
+		{"what operators do", actions()},
 		{"the outbox", outboxes()},
 		{"the outbox on a bad day", dispatching()},
 		{"claims and leases", leases()},
