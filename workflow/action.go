@@ -128,5 +128,16 @@ func (o Order) Forgiven(commandID string) Order {
 	return o
 }
 
+// Rearmed is the order after a person gave up one of its messages, by the action
+// m. If that was the armed deadline, the next generation is armed, whose time
+// begins anew: no wait is without bound. Else nothing changes, and none is.
+func (o Order) Rearmed(m Message, skipped string) (Order, *Outgoing) {
+	if o.Armed == "" || o.Armed != skipped {
+		return o, nil
+	}
+	o = o.clone()
+	return o, arm(&o, &m, table[o.Status].row.Deadline)
+}
+
 // unsent begins the problem with a command that could not be sent.
 func unsent(commandID string) string { return commandID + " could not be sent: " }

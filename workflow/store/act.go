@@ -66,13 +66,21 @@ func (s *Store) act(ctx context.Context, a workflow.Action) (workflow.Decision, 
 	if err != nil || fault != "" {
 		return found.unmoved(m, workflow.Rejected, fault), err
 	}
-	order := s.touch(found, a.OrderID)
-	if a.Kind == workflow.SendAgain && found.order.Problem != "" {
-		if order, err = s.order(found, found.order.Forgiven(a.Target)); err != nil {
-			return workflow.Decision{}, err
-		}
-	}
 	d := found.unmoved(m, workflow.Applied, a.Words())
+	order := s.touch(found, a.OrderID)
+	switch {
+	case a.Kind == workflow.SendAgain && found.order.Problem != "":
+		order, err = s.order(found, found.order.Forgiven(a.Target))
+	case a.Kind == workflow.SkipMessage && found.order.Armed == a.Target:
+		var rearmed workflow.Order
+		rearmed, d.Deadline = found.order.Rearmed(m, a.Target)
+		does = append(does, s.settle(a.OrderID, []string{a.Target}),
+			s.emit(found.revision+1, []workflow.Emission{{Outgoing: *d.Deadline}}))
+		order, err = s.order(found, rearmed)
+	}
+	if err != nil {
+		return workflow.Decision{}, err
+	}
 	return d, s.engine.write(ctx, append(batch{order, s.journal(found.revision+1, &d)}, does...))
 }
 

@@ -366,6 +366,30 @@ func lines() []scenario {
 			w.expect(workflow.Rejected, said(theOrder, cancel.ID, workflow.CancellationRequested, `"reason":"another"`))
 			w.replays(theOrder)
 		}},
+		{"the armed deadline is skipped, and the next one bounds the wait anew", func(w *world) {
+			const armed, next = "order-42:inventory-timeout:1", "order-42:inventory-timeout:2"
+			w.takes(placed(theOrder))
+			w.db.Pass(25 * time.Hour)
+			var bus broker
+			w.drain(&bus)
+			b := w.broken(armed)
+			b.expect(workflow.Blocked, expired(theOrder, "inventory-timeout:1"))
+			d := w.acts(workflow.Applied, workflow.SkipMessage, armed)
+			require.Equal(w, next, d.Deadline.ID)
+			s := w.story(theOrder)
+			require.Equal(w, next, s.Order.Armed)
+			require.Equal(w, w.db.Now().Add(24*time.Hour).Truncate(time.Microsecond), s.DeadlineAt)
+			require.Equal(w, []string{"reserve-inventory:1 sent", "inventory-timeout:1 closed", "inventory-timeout:2 waiting"}, w.emitted(theOrder))
+			require.Equal(w, "AwaitingInventory 1", w.stands(theOrder))
+			w.expect(workflow.Duplicate, expired(theOrder, "inventory-timeout:1"))
+			w.db.Pass(time.Hour)
+			swept, err := w.Sweep(w.Context())
+			require.NoError(w, err)
+			require.Zero(w, swept.Resent)
+			w.db.Pass(24 * time.Hour)
+			w.expect(workflow.Applied, expired(theOrder, "inventory-timeout:2"))
+			require.Equal(w, "Cancelled 2", w.stands(theOrder))
+		}},
 		{"the last of a line is skipped, and the next message is handled as ever", func(w *world) {
 			b := w.broken("order-42/reserved")
 			b.takes(placed(theOrder), reserved(theOrder))

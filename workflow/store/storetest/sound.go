@@ -199,8 +199,7 @@ func (a *audit) decide(rows []handled) (n int, sent []workflow.Outgoing) {
 	switch {
 	case h.outcome == workflow.Blocked, h.outcome == workflow.Skipped, isAction(h.Type),
 		h.outcome == workflow.Rejected && h.place == 0: // given up by a person, by the sweep or for the armed deadline of its name
-		a.passive(h)
-		return 1, nil
+		return 1, a.passive(h)
 	}
 	m, err := a.message(h)
 	if err != nil {
@@ -237,14 +236,26 @@ func (a *audit) decide(rows []handled) (n int, sent []workflow.Outgoing) {
 	return len(r.Decisions), sent
 }
 
-// passive is a row that moves nothing.
-func (a *audit) passive(h *handled) {
+// passive is a row that moves nothing, but for a deadline that is armed anew in
+// place of one that is skipped.
+func (a *audit) passive(h *handled) (sent []workflow.Outgoing) {
+	if h.Type == workflow.MessageType(workflow.SkipMessage) && h.outcome == workflow.Applied {
+		next, deadline := a.state.Order.Rearmed(workflow.Message{Envelope: h.Envelope}, h.ParentID)
+		if deadline != nil {
+			if h.from != h.to || !slices.Equal(h.emitted, []string{deadline.ID}) {
+				a.fault("%s gave up the armed deadline and emitted %v", h.ID, h.emitted)
+			}
+			a.state.Order = next
+			return []workflow.Outgoing{*deadline}
+		}
+	}
 	if h.from != h.to || len(h.emitted) > 0 {
 		a.fault("%s was %s and moved something", h.ID, h.outcome)
 	}
 	if h.Type == workflow.MessageType(workflow.SendAgain) && h.outcome == workflow.Applied {
 		a.state.Order = a.state.Order.Forgiven(h.ParentID)
 	}
+	return nil
 }
 
 // message is a row as the message that was decided about.
