@@ -95,7 +95,7 @@ func (s *Store) applySingly(f *found, m workflow.Message) (workflow.Result, pois
 func (s *Store) block(orderID string, p poison) batch {
 	return batch{
 		{s.text.line, []any{"it waits behind " + p.id + ", which blocks the order", orderID, p.id}, anyRows},
-		{s.text.blame, []any{p.why, orderID, p.id}, 1},
+		{s.text.blame, []any{clipped(p.why), orderID, p.id}, 1},
 		{s.text.block, []any{p.id, orderID}, 1},
 	}
 }
@@ -127,7 +127,7 @@ func (s *Store) hold(ctx context.Context, f *found, m workflow.Message, p poison
 	if f.line && !f.inLine() {
 		return s.enqueue(ctx, f, m, also)
 	}
-	d := f.unmoved(m, workflow.Blocked, p.why)
+	d := f.unmoved(m, workflow.Blocked, clipped(p.why))
 	d.Trouble = p.stack
 	b := append(s.waits(f, &d), statement{s.text.block, []any{m.ID, m.OrderID}, 1})
 	return d, s.engine.write(ctx, append(b, also...))

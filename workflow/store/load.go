@@ -30,7 +30,10 @@ type found struct {
 	// are not among held.
 	unread poison
 	// unreadable says why the order's state cannot be read; empty when it can.
+	// newer is the error of one that a newer program wrote: it is left alone,
+	// and nothing is decided.
 	unreadable string
+	newer      error
 	// blockedBy is the message that blocks the order, and line whether messages
 	// wait in its line, that one among them.
 	blockedBy string
@@ -99,11 +102,15 @@ func (s *Store) load(ctx context.Context, m *workflow.Message) (*found, error) {
 	}
 	f.revision, f.blockedBy = l.revision.Int64, l.blockedBy.String
 	f.order, err = decodeState(m.OrderID, l.status.String, l.version.Int64, l.state.String)
-	if err != nil && !errors.Is(err, workflow.ErrTransient) {
-		f.unreadable, err = err.Error(), nil
+	if err != nil { // to keep a message nothing of it is needed
 		f.order = workflow.Order{ID: m.OrderID, Status: workflow.Status(l.status.String), Version: l.version.Int64}
+		if errors.Is(err, workflow.ErrTransient) {
+			f.newer = err
+		} else {
+			f.unreadable = err.Error()
+		}
 	}
-	return f, err
+	return f, nil
 }
 
 // scanEnvelope reads a held message as it came, and the columns before it.

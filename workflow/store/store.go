@@ -181,6 +181,9 @@ func (s *Store) handle(ctx context.Context, m workflow.Message, also ...statemen
 // message that cannot be decided about, or its decision not be written, blocks
 // its order.
 func (s *Store) decide(ctx context.Context, f *found, m workflow.Message, also []statement) (workflow.Decision, error) {
+	if f.newer != nil {
+		return workflow.Decision{}, f.newer
+	}
 	m.DueAt, m.NotDue = f.dueAt, f.dueAt.After(f.now)
 	result, poison := s.apply(f, m)
 	if poison.is(m) {
