@@ -107,7 +107,7 @@ func tell(s workflow.Story) story {
 	explained := workflow.Explain(s.Order)
 	told := story{
 		OrderID: s.Order.ID, Status: s.Order.Status,
-		Meaning: explained.Meaning, WaitsFor: explained.WaitsFor, Facts: list(explained.Facts),
+		Meaning: explained.Meaning, WaitsFor: s.WaitsFor(), Facts: list(explained.Facts),
 		Version: s.Order.Version, Revision: s.Revision,
 		Since: moment(s.Since), CreatedAt: moment(s.CreatedAt), UpdatedAt: moment(s.UpdatedAt),
 		Effects: list(s.Order.Effects),
@@ -119,7 +119,6 @@ func tell(s workflow.Story) story {
 	}
 	if s.BlockedBy != "" {
 		told.BlockedBy = &blocker{MessageID: s.BlockedBy}
-		told.WaitsFor = "a person, who retries or skips the message that blocks it"
 	}
 	for _, e := range s.Journal {
 		if e.Outcome == workflow.Blocked && e.MessageID == s.BlockedBy {

@@ -22,7 +22,7 @@ const usage = `Orderflow, a durable process manager for order fulfilment.
                      "handler local -h" lists its flags
   handler migrate up|status
                      bring the database's schema up to date, or list its steps;
-                     needed for SQL Server alone, and for nothing else there
+                     only a SQL Server needs it
 `
 
 // Exit codes. Zero is never given for a failure: the host would not start the

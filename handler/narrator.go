@@ -63,7 +63,10 @@ func (n *narrator) recall(story workflow.Story) {
 	o := &story.Order
 	n.unheard(story)
 	n.rested[o.ID] = o.Version
-	if !o.Status.AtRest() {
+	switch {
+	case story.BlockedBy != "":
+		fmt.Fprintf(n.out, "          %-22s %s, blocked by %s: it waits for %s\n", o.ID, o.Status, story.BlockedBy, story.WaitsFor())
+	case !o.Status.AtRest():
 		fmt.Fprintf(n.out, "          %-22s %s: %s\n", o.ID, o.Status, workflow.Explain(*o))
 	}
 }

@@ -430,7 +430,7 @@ func (s *soak) verdict(t *testing.T) {
 	accepted := s.r.accepted(t)
 	misordered, belated := record.Misheard(accepted)
 	misheard, _ := record.Misheard(heard)
-	t.Logf("%d commands came after their order had turned back from them, having been on the way: %s", len(belated), strings.Join(belated, "; "))
+	t.Logf("%d commands came after their order had turned back from them, having been on the way %s", len(belated), strings.Join(belated, "; "))
 	wrong := slices.Concat(
 		record.Faults(), record.Unrest(time.Now()), misordered, misheard, record.Unheard(heard),
 		s.world.wrongs(), s.r.deadLetters(t.Context()),

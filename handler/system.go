@@ -244,6 +244,9 @@ func (l *localSystem) folder(ctx context.Context) (release func() error, err err
 	if release, err = lock(ctx, l.path("in-use.lock")); err != nil {
 		return nil, fmt.Errorf("-dir: cannot take %s for this run: %w", l.flags.dir, err)
 	}
+	if err := os.WriteFile(l.path("host.pid"), []byte(strconv.Itoa(os.Getpid())+"\n"), 0o600); err != nil { // for people
+		return nil, errors.Join(fmt.Errorf("-dir: %w", err), release())
+	}
 	if !l.flags.fresh {
 		return release, nil
 	}

@@ -70,7 +70,7 @@ func (l *localSystem) watch(ctx context.Context, db *store.Store, front, broker 
 			resting = done
 		case <-limit.C:
 			if l.flags.exit {
-				return errors.Join(fmt.Errorf("-limit: not every order came to rest within %s", l.flags.limit), l.verdict(ctx, db))
+				return errors.Join(l.restless(ctx, db), ctx.Err())
 			}
 		}
 	}
@@ -166,6 +166,24 @@ func (l *localSystem) finished(ctx context.Context, db *store.Store) (bool, erro
 		}
 	}
 	return l.flags.empty || len(orders) >= len(simulation.Samples()), nil
+}
+
+// restless says which orders are not at rest after the limit.
+func (l *localSystem) restless(ctx context.Context, db *store.Store) error {
+	orders, err := db.List(ctx)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, o := range orders {
+		if !o.Status.AtRest() || failedUndo(o) {
+			names = append(names, o.ID+" is "+string(o.Status))
+		}
+	}
+	if len(names) == 0 {
+		names = []string{"something is still on its way"}
+	}
+	return fmt.Errorf("-limit: not everything came to rest within %s: %s", l.flags.limit, strings.Join(names, "; "))
 }
 
 // verdict compares the endings of the sample orders with what they should be.

@@ -25,6 +25,14 @@ type Story struct {
 	Rejected []Refusal // what was refused for good, oldest first
 }
 
+// WaitsFor says in words what moves the order on; empty at an end.
+func (s *Story) WaitsFor() string {
+	if s.BlockedBy != "" {
+		return "a person, who retries or skips the message that blocks it"
+	}
+	return Explain(s.Order).WaitsFor
+}
+
 // Entry is one line of an order's journal: a message and what was decided.
 type Entry struct {
 	At        time.Time
