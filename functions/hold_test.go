@@ -239,14 +239,15 @@ func TestAMessageThatTheProcessBlockedIsSettledAndAnError(t *testing.T) {
 	t.Parallel()
 	w := world{handle: func(context.Context, workflow.Message) (workflow.Decision, error) {
 		d := decision(workflow.Blocked)
-		d.Reason = "it waits behind m-1, which blocks the order"
+		d.Reason, d.Trouble = "panic: no luck", "the order is blocked by it"
 		return d, nil
 	}}
 	settled(t, 200, w.post(t, "/order-placed", delivery(1)))
 	require.Empty(t, w.holds)
 	line := w.logged(t)
 	require.Equal(t, "ERROR", line["level"])
-	require.Equal(t, "it waits behind m-1, which blocks the order", line["reason"])
+	require.Equal(t, "panic: no luck", line["reason"])
+	require.Equal(t, "the order is blocked by it", line["trouble"])
 }
 
 func TestOnceTheProcessIsToStopAnInvocationEndsAndHoldsNothing(t *testing.T) {

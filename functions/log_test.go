@@ -34,11 +34,11 @@ func TestOneLineIsLoggedForAnInvocationAndSaysWhoAndWhat(t *testing.T) {
 	}, line)
 }
 
-func TestRejectedIsAWarningAndFailedAndBlockedAreErrorsAndTheRestIsInformation(t *testing.T) {
+func TestRejectedAndBlockedAreWarningsAndFailedIsAnErrorAndTheRestIsInformation(t *testing.T) {
 	t.Parallel()
 	for outcome, level := range map[workflow.Outcome]string{
 		workflow.Applied: "INFO", workflow.Duplicate: "INFO", workflow.Stale: "INFO", workflow.Held: "INFO",
-		workflow.Skipped: "INFO", workflow.Rejected: "WARN", workflow.Failed: "ERROR", workflow.Blocked: "ERROR",
+		workflow.Skipped: "INFO", workflow.Rejected: "WARN", workflow.Failed: "ERROR", workflow.Blocked: "WARN",
 	} {
 		w := world{handle: func(context.Context, workflow.Message) (workflow.Decision, error) { return decision(outcome), nil }}
 		w.post(t, "/order-placed", invocation(placedBody, nil))

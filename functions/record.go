@@ -70,9 +70,9 @@ func (rec *record) because(err error) {
 func (rec *record) log(ctx context.Context, log *slog.Logger) {
 	level := slog.LevelInfo
 	switch {
-	case rec.err != nil || rec.status >= 500 || rec.outcome == workflow.Blocked || rec.trouble != "":
+	case rec.err != nil || rec.status >= 500 || rec.trouble != "":
 		level = slog.LevelError
-	case rec.outcome == workflow.Rejected || rec.status >= 400 || rec.warn:
+	case rec.outcome == workflow.Rejected || rec.outcome == workflow.Blocked || rec.status >= 400 || rec.warn:
 		level = slog.LevelWarn
 	}
 	if !log.Enabled(ctx, level) {

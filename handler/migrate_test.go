@@ -77,7 +77,7 @@ func swallowing(t *testing.T) (address string) {
 
 func TestWithSQLServerSwallowedByTheNetworkTheHandlerIsReadyAndAnswersSoonAfterItsDeadline(t *testing.T) {
 	t.Parallel()
-	s := startServed(t, "sqlserver://user:secret@"+swallowing(t)+"?encrypt=disable", map[string]string{"HandlerDeadline": "1s", "SqlTimeout": "10s"})
+	s := startServed(t, "sqlserver://user:secret@"+swallowing(t)+"?encrypt=disable", map[string]string{"HandlerDeadline": "2s", "SqlTimeout": "1s"})
 	var wg sync.WaitGroup
 	for range 40 { // more than the pool holds
 		wg.Go(func() {

@@ -110,6 +110,10 @@ func (s *settings) checkTogether() error {
 		wrong = append(wrong, fmt.Errorf("%s must be shorter than DuplicateDetection, %s; it is %s: what a killed process had sent would be sent again when Service Bus has forgotten it",
 			"OutboxLease", s.DuplicateDetection, s.OutboxLease))
 	}
+	if most := s.HandlerDeadline * 3 / 4; s.isSQLServer() && s.SQLTimeout >= most {
+		wrong = append(wrong, fmt.Errorf("%s must be shorter than three quarters of HandlerDeadline, %s; it is %s: nobody would be told that SQL Server does not answer",
+			"SqlTimeout", most, s.SQLTimeout))
+	}
 	return errors.Join(wrong...)
 }
 

@@ -51,6 +51,7 @@ func TestABadSettingEndsInAClearMessageThatNamesItWithinTwoSeconds(t *testing.T)
 		{"early messages are given no time", map[string]string{"EarlyLimit": "1s"}, []string{"EarlyLimit", "1m"}},
 		{"nothing is kept", map[string]string{"Retention": "0s"}, []string{"Retention", "1h"}},
 		{"the topics forget at once", map[string]string{"DuplicateDetection": "1s"}, []string{"DuplicateDetection", "20s"}},
+		{"nobody says that SQL Server does not answer", map[string]string{"SqlConnection": "sqlserver://u:p@127.0.0.1?database=d", "SqlTimeout": "45s"}, []string{"SqlTimeout must be shorter than three quarters of HandlerDeadline, 45s", "it is 45s"}},
 		{"a command is deleted before it may be sent again", map[string]string{"Retention": "1h", "DuplicateDetection": "2h"}, []string{"Retention must be at least DuplicateDetection, 2h0m0s", "it is 1h0m0s"}},
 		{"the topics forget before a lease is over", map[string]string{"OutboxLease": "30s", "DuplicateDetection": "30s"}, []string{"OutboxLease must be shorter than DuplicateDetection, 30s", "it is 30s"}},
 		{"a message is held after the last delivery", map[string]string{"HoldFromDelivery": "11"}, []string{"HoldFromDelivery must be between 1 and 10"}},

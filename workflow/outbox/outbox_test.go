@@ -322,6 +322,28 @@ func TestAnOutboxThatIsAwayForAWhileIsMarkedOnceItIsBackAndNothingIsSentAgain(t 
 	})
 }
 
+func TestAnOutboxThatDoesNotAnswerUntilTheBudgetIsSpentIsAnErrorAndOneThatWasToldToStopIsNone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for _, stop := range []bool{false, true} {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			rows := table{before: func(string) error {
+				if stop {
+					cancel()
+				}
+				time.Sleep(time.Minute) // longer than the budget
+				return workflow.ErrTransient
+			}}
+			d := dispatcher(&rows, &broker{})
+			sent, more, err := d.Drain(ctx)
+			require.Zero(t, sent)
+			require.True(t, more)
+			require.Equal(t, stop, err == nil)
+		}
+	})
+}
+
 func TestAnOutboxThatStaysAwayLetsItsLeaseRunOutAndARunThatIsToldToStopDoesNotWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

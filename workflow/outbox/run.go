@@ -19,6 +19,7 @@ type run struct {
 	held  map[*claim]struct{} // claims of which rows are out
 	done  chan line           // lines that were sent, or not
 	sent  int
+	asked bool    // a claim was answered
 	err   error   // about the table; nothing is claimed or begun after it
 	fault *health // whose err that is
 }
@@ -142,11 +143,14 @@ func (r *run) take(ctx context.Context, want workflow.Want, most int) (came bool
 	c := &claim{token: r.Token(), over: r.lapse()} // counted from before it asks
 	claimed, err := r.Rows.Claim(ctx, c.token, want, most, r.lease())
 	if err != nil {
-		if ctx.Err() == nil { // else it was told to stop, which is no fault of the table
+		// To be told to stop is no fault of the table; not to be answered until the
+		// end is.
+		if ctx.Err() == nil || !r.asked && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			r.fail(ctx, &r.claims, "outbox rows cannot be claimed", err)
 		}
 		return false
 	}
+	r.asked = true
 	for k := range r.lanes {
 		r.lanes[k].look = r.lanes[k].look && (!kind(k).in(want) || len(claimed) >= most)
 	}

@@ -61,6 +61,9 @@ func (s *Store) act(ctx context.Context, a workflow.Action) (workflow.Decision, 
 	case workflow.RetryMessage, workflow.SkipMessage:
 		fault, does = s.unblock(found, a)
 	case workflow.SendAgain, workflow.DiscardCommand:
+		if found.blockedBy != "" { // the answer, or the news of its death, may wait in the line
+			return found.unmoved(m, workflow.Rejected, found.blocked()), nil
+		}
 		fault, does, err = s.resend(ctx, found, a)
 	}
 	if err != nil || fault != "" {

@@ -152,7 +152,9 @@ func (s *Store) emit(revision int64, out []workflow.Emission) statement {
 			after := s.deadline(e.Purpose)
 			due, visible = relative(after), relative(after-s.sendAhead())
 			if !e.DueAt.IsZero() {
-				due, visible = e.DueAt, e.DueAt.Add(-s.sendAhead())
+				// One that came early does so again if it is handed over ahead: the
+				// broker's clock is.
+				due, visible = e.DueAt, e.DueAt
 			}
 		}
 		if e.Closed {

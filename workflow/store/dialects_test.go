@@ -80,7 +80,7 @@ var vocabulary = []string{
 	"'" + workflow.DispatchWaiting + "'", "'" + workflow.DispatchSent + "'", "'" + workflow.DispatchClosed + "'",
 	"'" + workflow.DispatchRecall + "'", "'" + workflow.DispatchDead + "'",
 	"'" + string(workflow.NotStarted) + "'", "'" + string(workflow.Completed) + "'", "'" + string(workflow.Cancelled) + "'",
-	"'" + string(workflow.Held) + "'", "'" + string(workflow.Blocked) + "'", "'" + string(workflow.Stale) + "'",
+	"'" + string(workflow.Held) + "'", "'" + string(workflow.Blocked) + "'", "'" + string(workflow.Stale) + "'", "'" + string(workflow.Skipped) + "'",
 	"'" + string(workflow.Rejected) + "'", "''", "'it came before it was armed'",
 }
 

@@ -128,7 +128,10 @@ func (s *Store) hold(ctx context.Context, f *found, m workflow.Message, p poison
 		return s.enqueue(ctx, f, m, also)
 	}
 	d := f.unmoved(m, workflow.Blocked, clipped(p.why))
-	d.Trouble = p.stack
+	d.Trouble = "the order is blocked by it"
+	if p.stack != "" {
+		d.Trouble = p.stack
+	}
 	b := append(s.waits(f, &d), statement{s.text.block, []any{m.ID, m.OrderID}, 1})
 	return d, s.engine.write(ctx, append(b, also...))
 }
@@ -140,7 +143,7 @@ const replayMost = 100
 // it, the line is handled at once.
 func (s *Store) enqueue(ctx context.Context, f *found, m workflow.Message, also []statement) (workflow.Decision, error) {
 	if f.blockedBy != "" && m.Type.Action() {
-		d := f.unmoved(m, workflow.Rejected, "the order is blocked by "+f.blockedBy+": retry or skip that message first")
+		d := f.unmoved(m, workflow.Rejected, f.blocked())
 		return d, s.engine.write(ctx, s.reject(rejection(m, d.Reason)))
 	}
 	reason := "it waits behind messages that are handled first"
@@ -155,6 +158,11 @@ func (s *Store) enqueue(ctx context.Context, f *found, m workflow.Message, also 
 		_, _, _ = s.replay(ctx, m.OrderID, replayMost) // the sweep goes on with it
 	}
 	return d, nil
+}
+
+// blocked says why nothing else can be done with an order, and what to do.
+func (f *found) blocked() string {
+	return "the order is blocked by " + f.blockedBy + ": retry or skip that message first"
 }
 
 // waits writes that a message waits in its order's line: the order's row at the

@@ -24,8 +24,10 @@ type found struct {
 	// dueAt is when the deadline that the message speaks of is due; zero when
 	// it is unknown here.
 	dueAt time.Time
-	// held are the order's early messages, oldest first.
-	held []workflow.Message
+	// held are the order's early messages, oldest first, if they are of interest;
+	// holding is how many there are.
+	held    []workflow.Message
+	holding int
 	// unread is an early message that cannot be read, and why; those after it
 	// are not among held.
 	unread poison
@@ -46,7 +48,6 @@ type loaded struct {
 	revision, version             sql.NullInt64
 	status, state, outcome, print sql.NullString
 	blockedBy                     sql.NullString
-	holding                       bool
 	unheld                        bool // no held message is of interest
 }
 
@@ -63,17 +64,17 @@ func (s *Store) load(ctx context.Context, m *workflow.Message) (*found, error) {
 		text: s.text.load, args: about,
 		row: func(r row) error {
 			err := r.Scan(&l.revision, &l.version, &l.status, &l.state, moment{&f.since}, &l.blockedBy, &l.outcome, &l.print,
-				moment{&f.dueAt}, &l.holding, &f.line, moment{&f.now})
+				moment{&f.dueAt}, &f.holding, &f.line, moment{&f.now})
 			switch workflow.Outcome(l.outcome.String) {
-			case "", workflow.Blocked, workflow.Stale: // it may be decided about
-				l.unheld = !l.holding
+			case "", workflow.Blocked, workflow.Stale, workflow.Skipped: // it may be decided about
+				l.unheld = f.holding == 0 || l.status.String == string(workflow.NotStarted) && m.Type != workflow.OrderPlaced
 			default:
 				l.unheld = true
 			}
 			return err
 		},
 	}, question{
-		text: s.text.held, args: about[:1],
+		text: s.text.held, args: []any{m.OrderID, oneIf(m.Type == workflow.OrderPlaced)},
 		moot: &l.unheld,
 		row: func(r row) error {
 			e, err := scanEnvelope(r, m.OrderID)

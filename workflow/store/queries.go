@@ -55,7 +55,7 @@ func (s *Store) story(ctx context.Context, orderID string) (story workflow.Story
 		completeDeadline(&d.Outgoing, purpose)
 		story.Outbox = append(story.Outbox, d)
 		return err
-	}}, question{text: s.text.held, args: about, row: func(r row) error {
+	}}, question{text: s.text.held, args: []any{orderID, int64(1)}, row: func(r row) error {
 		e, err := scanEnvelope(r, orderID)
 		story.Held = append(story.Held, e)
 		return err

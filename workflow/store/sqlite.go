@@ -19,15 +19,19 @@ import (
 //nolint:gochecknoglobals // read-only: SQLite's statements
 var sqliteTexts = texts{
 	load: `SELECT o.revision, o.version, o.status, o.state, o.since, o.blocked_by, j.outcome, j.fingerprint, d.due_at,
-  EXISTS (SELECT 1 FROM journal AS h WHERE h.order_id = k.order_id AND h.outcome = 'Held'),
+  (SELECT COUNT(*) FROM journal AS h WHERE h.order_id = k.order_id AND h.outcome = 'Held'),
   EXISTS (SELECT 1 FROM journal AS h WHERE h.order_id = k.order_id AND h.outcome = 'Blocked'), NULL
 FROM (SELECT ?1 AS order_id) AS k
 LEFT JOIN orders  AS o ON o.order_id = k.order_id
 LEFT JOIN journal AS j ON j.order_id = k.order_id AND j.message_id = ?2 AND j.outcome <> 'Rejected'
 LEFT JOIN outbox  AS d ON d.order_id = k.order_id AND d.message_id = ?3`,
 
+	// Nothing but its beginning makes an early message of an order acceptable
+	// that has not begun.
 	held: `SELECT message_id, message_type, conversation, parent_id, origin_id, schema_version, traceparent, body
-FROM journal WHERE order_id = ? AND outcome = 'Held' ORDER BY revision, place`,
+FROM journal WHERE order_id = ?1 AND outcome = 'Held'
+  AND (?2 = 1 OR EXISTS (SELECT 1 FROM orders AS o WHERE o.order_id = ?1 AND o.status <> 'NotStarted'))
+ORDER BY revision, place`,
 
 	insertOrder: `INSERT INTO orders (order_id, version, status, state, created_at, since, updated_at, revision)
 VALUES (?, ?, ?, ?, ?, ?, ?, 1)`,
@@ -44,12 +48,12 @@ WHERE order_id = ? AND revision = ?`,
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 
 	giveUpID: `UPDATE journal SET outcome = 'Rejected', reason = 'it came before it was armed'
-WHERE order_id = ? AND message_id = ? AND outcome = 'Stale'`,
+WHERE order_id = ? AND message_id = ? AND outcome IN ('Stale', 'Skipped') AND outcome <> 'Rejected'`,
 
 	// What was held unread has no fingerprint until now.
 	takeUp: `UPDATE journal SET revision = ?, place = ?, outcome = ?, reason = ?, from_status = ?, to_status = ?, version = ?,
   emitted = ?, decided_at = ?, fingerprint = COALESCE(NULLIF(?, ''), fingerprint)
-WHERE order_id = ? AND message_id = ? AND outcome IN ('Held', 'Blocked')`,
+WHERE order_id = ? AND message_id = ? AND outcome IN ('Held', 'Blocked') AND outcome <> 'Rejected'`,
 
 	// A command that a sender has in its hands may still get through; then its
 	// mark says so. If it does not, it is not tried again. A deadline that the
@@ -75,7 +79,7 @@ WHERE order_id = ?2 AND outcome = 'Held' AND EXISTS (
   SELECT 1 FROM journal AS p WHERE p.order_id = ?2 AND p.message_id = ?3 AND p.outcome IN ('Held', 'Blocked')
     AND (p.revision < journal.revision OR (p.revision = journal.revision AND p.place <= journal.place)))`,
 
-	blame: `UPDATE journal SET reason = ? WHERE order_id = ? AND message_id = ? AND outcome = 'Blocked'`,
+	blame: `UPDATE journal SET reason = ? WHERE order_id = ? AND message_id = ? AND outcome = 'Blocked' AND outcome <> 'Rejected'`,
 
 	first: `SELECT o.revision, j.message_id, j.message_type, j.conversation, j.parent_id, j.origin_id, j.schema_version, j.traceparent, j.body
 FROM orders AS o INNER JOIN journal AS j ON j.order_id = o.order_id
@@ -84,7 +88,7 @@ WHERE o.order_id = ? AND o.blocked_by IS NULL AND j.outcome = 'Blocked' ORDER BY
 	// It keeps its place: it came before whatever else waits in the line.
 	early: `UPDATE journal SET outcome = 'Held', reason = ?, from_status = ?, to_status = ?, version = ?, decided_at = ?,
   fingerprint = COALESCE(NULLIF(?, ''), fingerprint)
-WHERE order_id = ? AND message_id = ? AND outcome = 'Blocked'`,
+WHERE order_id = ? AND message_id = ? AND outcome = 'Blocked' AND outcome <> 'Rejected'`,
 
 	// The first of each order's line of commands, unless a sender is at work on
 	// the line, and every deadline that is to be handed over: the oldest first.
@@ -142,7 +146,7 @@ WHERE order_id = ? AND message_id = ? AND purpose IS NULL AND state = ?`,
 
 	lost: `SELECT o.order_id, o.seq FROM outbox AS o
 WHERE o.purpose IS NOT NULL AND o.state = 'sent' AND o.due_at <= ?1 AND o.visible_at <= ?1 AND NOT EXISTS (
-  SELECT 1 FROM journal AS j WHERE j.order_id = o.order_id AND j.message_id = o.message_id AND j.outcome = 'Blocked')
+  SELECT 1 FROM journal AS j WHERE j.order_id = o.order_id AND j.message_id = o.message_id AND j.outcome = 'Blocked' AND j.outcome <> 'Rejected')
 ORDER BY o.due_at LIMIT ?2`,
 
 	resend: `UPDATE outbox SET state = 'waiting', visible_at = ?
@@ -158,10 +162,10 @@ WHERE j.outcome = 'Held' AND j.received_at <= ?1 AND o.status = 'NotStarted' AND
 ORDER BY j.received_at LIMIT ?2`,
 
 	giveUpEarly: `UPDATE journal SET outcome = 'Rejected', reason = ?, decided_at = ?
-WHERE order_id = ? AND message_id = ? AND outcome = 'Held'`,
+WHERE order_id = ? AND message_id = ? AND outcome = 'Held' AND outcome <> 'Rejected'`,
 
 	lines: `SELECT DISTINCT j.order_id FROM journal AS j INNER JOIN orders AS o ON o.order_id = j.order_id
-WHERE j.outcome = 'Blocked' AND o.blocked_by IS NULL ORDER BY j.order_id LIMIT ?`,
+WHERE j.outcome = 'Blocked' AND o.blocked_by IS NULL AND j.order_id > ?1 ORDER BY j.order_id LIMIT ?2`,
 
 	// And here every order that was ever purged.
 	atRest: `SELECT o.order_id, o.revision FROM orders AS o INDEXED BY orders_at_rest
@@ -210,7 +214,7 @@ FROM journal WHERE order_id = ? AND outcome = 'Blocked' ORDER BY revision, place
   (SELECT COUNT(*) FROM orders WHERE blocked_by IS NOT NULL),
   (SELECT COUNT(*) FROM journal WHERE outcome = 'Held'),
   (SELECT COUNT(*) FROM outbox AS o WHERE o.purpose IS NOT NULL AND o.state = 'sent' AND o.due_at <= ?3 AND NOT EXISTS (
-    SELECT 1 FROM journal AS j WHERE j.order_id = o.order_id AND j.message_id = o.message_id AND j.outcome = 'Blocked')),
+    SELECT 1 FROM journal AS j WHERE j.order_id = o.order_id AND j.message_id = o.message_id AND j.outcome = 'Blocked' AND j.outcome <> 'Rejected')),
   NULL
 FROM outbox WHERE state = 'waiting' AND visible_at <= ?2 AND (purpose IS NULL OR attempts > 0 OR visible_at <= ?1)`,
 }

@@ -32,7 +32,7 @@ DECLARE @now datetime2(6) = SYSUTCDATETIME();
 var sqlServerTexts = texts{
 	load: `DECLARE @order nvarchar(96) = ?, @message nvarchar(128) = ?, @deadline nvarchar(128) = ?;
 SELECT o.revision, o.version, o.status, o.state, o.since, o.blocked_by, j.outcome, j.fingerprint, d.due_at,
-  CASE WHEN EXISTS (SELECT 1 FROM dbo.journal AS h WHERE h.order_id = @order AND h.outcome = N'Held') THEN 1 ELSE 0 END AS holding,
+  (SELECT COUNT(*) FROM dbo.journal AS h WHERE h.order_id = @order AND h.outcome = N'Held') AS holding,
   CASE WHEN EXISTS (SELECT 1 FROM dbo.journal AS h WHERE h.order_id = @order AND h.outcome = N'Blocked') THEN 1 ELSE 0 END AS in_line,
   @now AS read_at
 FROM (SELECT 1 AS one) AS x
@@ -41,7 +41,9 @@ LEFT JOIN dbo.journal AS j ON j.order_id = @order AND j.message_id = @message AN
 LEFT JOIN dbo.outbox AS d ON d.order_id = @order AND d.message_id = @deadline;`,
 
 	held: `SELECT message_id, message_type, conversation, parent_id, origin_id, schema_version, traceparent, body
-FROM dbo.journal WHERE order_id = CAST(? AS nvarchar(96)) AND outcome = N'Held' ORDER BY revision, place;`,
+FROM dbo.journal WHERE order_id = CAST(?1 AS nvarchar(96)) AND outcome = N'Held'
+  AND (?2 = 1 OR EXISTS (SELECT 1 FROM dbo.orders AS o WHERE o.order_id = CAST(?1 AS nvarchar(96)) AND o.status <> N'NotStarted'))
+ORDER BY revision, place;`,
 
 	insertOrder: `INSERT INTO dbo.orders (order_id, version, status, state, created_at, since, updated_at, revision)
 VALUES (?, ?, ?, ?, ?, ?, ?, 1);`,
@@ -59,11 +61,11 @@ WHERE order_id = CAST(? AS nvarchar(96)) AND revision = ?;`,
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);`,
 
 	giveUpID: `UPDATE dbo.journal SET outcome = N'Rejected', reason = N'it came before it was armed'
-WHERE order_id = CAST(? AS nvarchar(96)) AND message_id = CAST(? AS nvarchar(128)) AND outcome = N'Stale';`,
+WHERE order_id = CAST(? AS nvarchar(96)) AND message_id = CAST(? AS nvarchar(128)) AND outcome IN (N'Stale', N'Skipped') AND outcome <> N'Rejected';`,
 
 	takeUp: `UPDATE dbo.journal SET revision = ?, place = ?, outcome = ?, reason = ?, from_status = ?, to_status = ?, version = ?,
   emitted = ?, decided_at = ?, fingerprint = COALESCE(NULLIF(?, N''), fingerprint)
-WHERE order_id = CAST(? AS nvarchar(96)) AND message_id = CAST(? AS nvarchar(128)) AND outcome IN (N'Held', N'Blocked');`,
+WHERE order_id = CAST(? AS nvarchar(96)) AND message_id = CAST(? AS nvarchar(128)) AND outcome IN (N'Held', N'Blocked') AND outcome <> N'Rejected';`,
 
 	settle: list(`UPDATE dbo.outbox SET closed_at = ?, state = CASE WHEN state = N'sent' AND due_at > ? THEN N'recall' ELSE N'closed' END
 WHERE order_id = CAST(? AS nvarchar(96)) AND message_id IN (`, `CAST(? AS nvarchar(128))`, `)
@@ -88,7 +90,7 @@ WHERE j.order_id = CAST(?2 AS nvarchar(96)) AND j.outcome = N'Held'
   AND (p.revision < j.revision OR (p.revision = j.revision AND p.place <= j.place));`,
 
 	blame: `UPDATE dbo.journal SET reason = ?
-WHERE order_id = CAST(? AS nvarchar(96)) AND message_id = CAST(? AS nvarchar(128)) AND outcome = N'Blocked';`,
+WHERE order_id = CAST(? AS nvarchar(96)) AND message_id = CAST(? AS nvarchar(128)) AND outcome = N'Blocked' AND outcome <> N'Rejected';`,
 
 	first: `SELECT TOP (1) o.revision, j.message_id, j.message_type, j.conversation, j.parent_id, j.origin_id, j.schema_version, j.traceparent, j.body
 FROM dbo.orders AS o INNER JOIN dbo.journal AS j ON j.order_id = o.order_id
@@ -96,7 +98,7 @@ WHERE o.order_id = CAST(? AS nvarchar(96)) AND o.blocked_by IS NULL AND j.outcom
 
 	early: `UPDATE dbo.journal SET outcome = N'Held', reason = ?, from_status = ?, to_status = ?, version = ?, decided_at = ?,
   fingerprint = COALESCE(NULLIF(?, N''), fingerprint)
-WHERE order_id = CAST(? AS nvarchar(96)) AND message_id = CAST(? AS nvarchar(128)) AND outcome = N'Blocked';`,
+WHERE order_id = CAST(? AS nvarchar(96)) AND message_id = CAST(? AS nvarchar(128)) AND outcome = N'Blocked' AND outcome <> N'Rejected';`,
 
 	// The lock keeps two claimers from each taking a row of one line; the time
 	// is read again behind it. The rows are picked first and then taken, by
@@ -124,8 +126,7 @@ WHERE o.state = N'waiting' AND o.visible_at <= ?3;`,
 
 	claimed: `SELECT o.order_id, o.seq, o.message_id, o.message_type, o.conversation, o.parent_id, o.origin_id, o.traceparent,
   o.purpose, o.due_at, o.body, o.attempts, o.refusals, o.state
-FROM dbo.outbox AS o INNER JOIN @pick AS k ON k.order_id = o.order_id AND k.seq = o.seq
-WHERE o.token = CAST(? AS nvarchar(128)) ORDER BY o.order_id, o.seq;`,
+FROM dbo.outbox AS o WHERE o.token = CAST(? AS nvarchar(128)) ORDER BY o.order_id, o.seq;`,
 
 	renew:   `UPDATE dbo.outbox SET visible_at = ?1 WHERE token = CAST(?2 AS nvarchar(128)) AND visible_at > ?3;`,
 	renewed: `SELECT COUNT(*) AS held FROM dbo.outbox WHERE token = CAST(? AS nvarchar(128)) AND visible_at > ?;`,
@@ -165,7 +166,7 @@ WHERE order_id = CAST(? AS nvarchar(96)) AND message_id = CAST(? AS nvarchar(128
 
 	lost: `SELECT TOP (?2) o.order_id, o.seq FROM dbo.outbox AS o
 WHERE o.purpose IS NOT NULL AND o.state = N'sent' AND o.due_at <= ?1 AND o.visible_at <= ?1 AND NOT EXISTS (
-  SELECT 1 FROM dbo.journal AS j WHERE j.order_id = o.order_id AND j.message_id = o.message_id AND j.outcome = N'Blocked')
+  SELECT 1 FROM dbo.journal AS j WHERE j.order_id = o.order_id AND j.message_id = o.message_id AND j.outcome = N'Blocked' AND j.outcome <> N'Rejected')
 ORDER BY o.due_at;`,
 
 	resend: `UPDATE dbo.outbox SET state = N'waiting', visible_at = ?
@@ -180,10 +181,10 @@ WHERE j.outcome = N'Held' AND j.received_at <= ?1 AND o.status = N'NotStarted' A
 ORDER BY j.received_at;`,
 
 	giveUpEarly: `UPDATE dbo.journal SET outcome = N'Rejected', reason = ?, decided_at = ?
-WHERE order_id = CAST(? AS nvarchar(96)) AND message_id = CAST(? AS nvarchar(128)) AND outcome = N'Held';`,
+WHERE order_id = CAST(? AS nvarchar(96)) AND message_id = CAST(? AS nvarchar(128)) AND outcome = N'Held' AND outcome <> N'Rejected';`,
 
-	lines: `SELECT DISTINCT TOP (?) j.order_id FROM dbo.journal AS j INNER JOIN dbo.orders AS o ON o.order_id = j.order_id
-WHERE j.outcome = N'Blocked' AND o.blocked_by IS NULL ORDER BY j.order_id;`,
+	lines: `SELECT DISTINCT TOP (?2) j.order_id FROM dbo.journal AS j INNER JOIN dbo.orders AS o ON o.order_id = j.order_id
+WHERE j.outcome = N'Blocked' AND o.blocked_by IS NULL AND j.order_id > CAST(?1 AS nvarchar(96)) ORDER BY j.order_id;`,
 
 	atRest: `SELECT TOP (?2) o.order_id, o.revision FROM dbo.orders AS o
 WHERE o.purged_at IS NULL AND o.status IN (N'Completed', N'Cancelled') AND o.updated_at <= ?1
@@ -230,7 +231,7 @@ FROM dbo.rejected WHERE order_id = CAST(? AS nvarchar(128)) ORDER BY first_at, r
   (SELECT COUNT(*) FROM dbo.orders WHERE blocked_by IS NOT NULL) AS blocked,
   (SELECT COUNT(*) FROM dbo.journal WHERE outcome = N'Held') AS early,
   (SELECT COUNT(*) FROM dbo.outbox AS o WHERE o.purpose IS NOT NULL AND o.state = N'sent' AND o.due_at <= ?3 AND NOT EXISTS (
-    SELECT 1 FROM dbo.journal AS j WHERE j.order_id = o.order_id AND j.message_id = o.message_id AND j.outcome = N'Blocked')) AS overdue,
+    SELECT 1 FROM dbo.journal AS j WHERE j.order_id = o.order_id AND j.message_id = o.message_id AND j.outcome = N'Blocked' AND j.outcome <> N'Rejected')) AS overdue,
   @now AS read_at
 FROM dbo.outbox WHERE state = N'waiting' AND visible_at <= ?2 AND (purpose IS NULL OR attempts > 0 OR visible_at <= ?1);`,
 }

@@ -105,6 +105,11 @@ func (s *Store) Close() error { return s.engine.close() }
 // left to its next delivery.
 const maxTries = 30
 
+// heldMost is how many early messages are held for one order: each is looked at
+// again with every step that the order takes. Further ones are rejected, which
+// keeps them where a person sees them.
+const heldMost = 1000
+
 // errConflict: the order moved between load and commit.
 var errConflict = errors.New("the order was changed by another message")
 
@@ -171,7 +176,7 @@ func (s *Store) handle(ctx context.Context, m workflow.Message, also ...statemen
 		}
 		return d, err
 	}
-	if found.line {
+	if found.line || found.blockedBy != "" {
 		return s.enqueue(ctx, found, m, also)
 	}
 	return s.decide(ctx, found, m, also)
@@ -188,6 +193,9 @@ func (s *Store) decide(ctx context.Context, f *found, m workflow.Message, also [
 	result, poison := s.apply(f, m)
 	if poison.is(m) {
 		return s.hold(ctx, f, m, poison, also)
+	}
+	if first := &result.Decisions[0]; first.Outcome == workflow.Held && f.holding >= heldMost {
+		first.Outcome, first.Reason = workflow.Rejected, fmt.Sprintf("%s, and %d messages are held for it already", first.Reason, f.holding)
 	}
 	batch, err := s.commit(f, result, poison)
 	if err == nil {
@@ -244,7 +252,7 @@ func (f *found) unmoved(m workflow.Message, outcome workflow.Outcome, reason str
 // put back to an earlier state. The armed one, which the message is, would be
 // armed no longer if it had been handled; it must not be lost as a duplicate.
 func (f *found) strayed(m workflow.Message) bool {
-	return f.outcome == workflow.Stale && m.ID == f.order.Armed && m.Facts.TimeoutID == m.ID
+	return (f.outcome == workflow.Stale || f.outcome == workflow.Skipped) && m.ID == f.order.Armed && m.Facts.TimeoutID == m.ID
 }
 
 // Reject keeps a message that can never be accepted, with its reason. The same

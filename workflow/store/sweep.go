@@ -12,7 +12,8 @@ import (
 // How much one sweep does at most. What is left is for the next.
 const (
 	sweepRows    = 500  // deadlines sent again, early messages given up
-	sweepOrders  = 100  // orders whose line is gone on with
+	sweepOrders  = 100  // orders looked at together whose line is gone on with
+	sweepLine    = 1000 // messages of one line
 	purgeBatches = 50   // times purgeOrders
 	purgeOrders  = 20   // orders looked at together
 	purgeRows    = 1000 // rows deleted of a table in one transaction
@@ -40,6 +41,10 @@ func (s *Store) Sweep(ctx context.Context) (done workflow.Swept, err error) {
 		stepErr := step.do(ctx, &done)
 		if ctx.Err() != nil {
 			done.More = true
+			if err == nil && done == (workflow.Swept{More: true}) && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				// Nothing was done in all that time.
+				err = fmt.Errorf("%s: %w", step.what, transient(errors.Join(stepErr, ctx.Err())))
+			}
 			return done, err // told to stop: the next sweep goes on
 		}
 		if stepErr != nil { // the other steps may work
@@ -121,25 +126,40 @@ func (s *Store) giveUpEarly(ctx context.Context, done *workflow.Swept) error {
 // replayLines goes on with lines that nothing blocks: whoever unblocked them
 // did not live to handle them.
 func (s *Store) replayLines(ctx context.Context, done *workflow.Swept) error {
-	var orders []string
-	err := s.engine.read(ctx, question{text: s.text.lines, args: []any{int64(sweepOrders)}, row: func(r row) error {
-		var order string
-		err := r.Scan(&order)
-		orders = append(orders, order)
-		return err
-	}})
-	if err != nil {
-		return err
+	var failed int
+	var first error
+	for last, page := "", sweepOrders; page == sweepOrders; {
+		var orders []string
+		err := s.engine.read(ctx, question{text: s.text.lines, args: []any{last, int64(sweepOrders)}, row: func(r row) error {
+			var order string
+			err := r.Scan(&order)
+			orders = append(orders, order)
+			return err
+		}})
+		if err != nil {
+			return err
+		}
+		page = len(orders)
+		for _, order := range orders {
+			last = order
+			n, more, err := s.replay(ctx, order, sweepLine)
+			done.Replayed += n
+			done.More = done.More || more
+			if err == nil {
+				continue
+			}
+			if failed++; first == nil {
+				first = err
+			}
+			if ctx.Err() != nil {
+				return first
+			}
+		}
 	}
-	done.More = done.More || len(orders) == sweepOrders
-	var all error
-	for _, order := range orders {
-		n, more, err := s.replay(ctx, order, replayMost)
-		done.Replayed += n
-		done.More = done.More || more
-		all = errors.Join(all, err)
+	if failed > 1 {
+		return fmt.Errorf("%w; and %d more", first, failed-1)
 	}
-	return all
+	return first
 }
 
 // purge deletes the journal and the outbox of orders that have been at rest for

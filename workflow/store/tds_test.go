@@ -507,7 +507,7 @@ func loadLike() []any {
 }
 
 func (l *ledger) row() []any {
-	row := []any{nil, nil, nil, nil, nil, nil, nil, nil, nil, int64(min(len(l.held), 1)), int64(0), someday}
+	row := []any{nil, nil, nil, nil, nil, nil, nil, nil, nil, int64(len(l.held)), int64(0), someday}
 	if l.revision > 0 {
 		row[0], row[1], row[2], row[3], row[4] = l.revision, l.business, l.status, l.state, someday
 	}

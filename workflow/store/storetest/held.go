@@ -90,6 +90,19 @@ func held() []scenario {
 				require.Equal(w, workflow.Stale, e.Outcome)
 			}
 		}},
+		{"a thousand early messages are held for an order, and further ones are rejected, where they can be seen", func(w *world) {
+			w.takes(placed(theOrder))
+			w.tamper(`INSERT INTO journal (order_id, revision, place, message_id, message_type, conversation, parent_id, origin_id, schema_version,
+				traceparent, fingerprint, outcome, reason, from_status, to_status, version, emitted, "function", delivery_count, received_at, decided_at, body)
+				SELECT 'order-42', 10000 + a.n * 100 + b.n * 10 + c.n, 0, CONCAT('early-', a.n * 100 + b.n * 10 + c.n), 'PaymentFailed', j.conversation, j.parent_id,
+				j.origin_id, j.schema_version, j.traceparent, 'f', 'Held', '', j.from_status, j.to_status, 1, '[]', '', 0, j.received_at, j.decided_at, j.body
+				FROM journal AS j CROSS JOIN (` + digits + `) AS a CROSS JOIN (` + digits + `) AS b CROSS JOIN (` + digits + `) AS c WHERE j.message_id = 'order-42/placed'`)
+			d := w.expect(workflow.Rejected, captured(theOrder))
+			require.Equal(w, "too early while the order is AwaitingInventory, and 1000 messages are held for it already", d.Reason)
+			require.Len(w, w.story(theOrder).Rejected, 1)
+			w.tamper("DELETE FROM journal WHERE message_id = 'early-7'")
+			w.expect(workflow.Held, captured(theOrder))
+		}},
 		{"held messages survive the process", func(w *world) {
 			w.takes(captured(theOrder))
 			w.reopen()
@@ -182,3 +195,6 @@ func (w *world) number(query string) (n int) {
 	require.NoError(w, w.db.SQL.QueryRowContext(context.Background(), query).Scan(&n))
 	return n
 }
+
+// digits is a table of the numbers from 0 to 9.
+const digits = "SELECT 0 AS n UNION ALL SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3 UNION ALL SELECT 4 UNION ALL SELECT 5 UNION ALL SELECT 6 UNION ALL SELECT 7 UNION ALL SELECT 8 UNION ALL SELECT 9"

@@ -340,6 +340,13 @@ func sweeping() []scenario {
 			})
 			require.Equal(w, workflow.Swept{Resent: 1}, w.sweeps())
 		}},
+		{"a sweep that gets nothing done until its deadline is an error, for nobody else would say so", func(w *world) {
+			ctx, cancel := context.WithDeadline(w.Context(), time.Unix(1, 0))
+			defer cancel()
+			swept, err := w.Sweep(ctx)
+			require.ErrorIs(w, err, workflow.ErrTransient)
+			require.True(w, swept.More)
+		}},
 		{"a sweep that is told to stop ends without an error, and the next one does the rest", func(w *world) {
 			w.takes(captured("early"))
 			w.lost(theOrder)
