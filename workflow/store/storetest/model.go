@@ -182,7 +182,7 @@ func (p *play) sendAgain(t *rapid.T) {
 	}
 	i := rapid.IntRange(0, len(o.outbox)-1).Draw(t, "row")
 	row := o.outbox[i]
-	may := row.Purpose == "" && row.state == "sent" && o.order.Awaits(row.ID) && p.w.db.Now().Sub(row.sentAt) >= forgets
+	may := !o.blocked && row.Purpose == "" && row.state == "sent" && o.order.Awaits(row.ID) && p.w.db.Now().Sub(row.sentAt) >= forgets
 	if !may {
 		p.acts(o, workflow.SendAgain, row.ID, workflow.Rejected)
 		return
