@@ -79,9 +79,16 @@ type App struct {
 	// Log takes one line for each invocation; nil is silence. The lines hold
 	// identities and outcomes, no bodies and nothing about customers.
 	Log *slog.Logger
-	// Now is the clock by which invocations are timed, for the log only; nil
-	// leaves their duration out.
+	// Now is the clock by which invocations are timed, for the log and telemetry
+	// only; nil leaves their duration out.
 	Now func() time.Time
+	// Trace is told of each message that has come, before anything is decided
+	// about it. It returns the trace context under which the message is recorded
+	// and what it causes is sent, empty to leave it as it came, and who is told,
+	// nil for nobody, when its invocation is over. Nil traces nothing.
+	Trace func(Invocation) (traceParent string, over func(Invocation))
+	// Measure is told of each invocation that is over. Nil measures nothing.
+	Measure func(Invocation)
 
 	// HoldFrom is the delivery of a message from which on a failure to handle it
 	// does not leave it to the next: it is kept, and its order waits for a

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
-	"time"
 
 	"orderflow/workflow"
 )
@@ -22,22 +21,22 @@ const invocationHeader = "X-Azure-Functions-InvocationId"
 // that it gave up, and what is finished all the same is a duplicate next time.
 // The end of the process does.
 func (a App) invoke(w http.ResponseWriter, r *http.Request, f function) {
-	rec := &record{function: f.name, invocation: r.Header.Get(invocationHeader)}
+	rec := &record{function: f.name, forwarded: f.forwarded, invocation: r.Header.Get(invocationHeader)}
 	ctx, cancel := context.WithTimeout(a.Context, a.Deadline)
 	defer cancel()
 	defer a.shared.shrink(&rec.room, 0)
 	r = r.WithContext(ctx)
 
-	var began time.Time
 	if a.Now != nil {
-		began = a.Now()
+		rec.began = a.Now()
 	}
 	answer := a.contain(f, r, rec)
 	if a.Now != nil {
-		rec.took, rec.timed = a.Now().Sub(began), true
+		rec.took, rec.timed = a.Now().Sub(rec.began), true
 	}
 	rec.status = answer.status
 	rec.log(ctx, a.Log)
+	a.observed(rec)
 	answer.write(w)
 }
 

@@ -20,6 +20,7 @@ func deliver(a App, r *http.Request, rec *record) reply {
 	got := unwrap(raw, r.Header.Get("traceparent"), a.MaxBody)
 	got.delivery.Function = rec.function
 	rec.arrived(got.envelope, got.delivery)
+	got.envelope.TraceParent = a.trace(rec)
 
 	var message workflow.Message
 	var refusal string

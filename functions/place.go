@@ -33,6 +33,7 @@ func place(a App, r *http.Request, rec *record) reply {
 	if wrong != nil {
 		return rec.refuse(wrong.Status, wrong.Detail, wrong.Remedy)
 	}
+	envelope.TraceParent = a.trace(rec)
 	message, err := envelope.Decode()
 	if err != nil {
 		return rec.refuse(http.StatusBadRequest, err.Error(), "mend the order and send it again")

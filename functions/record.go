@@ -26,8 +26,11 @@ type record struct {
 	err        error
 	trouble    string // beside the outcome: where it panicked, what blocks the order
 	status     int
+	forwarded  bool
+	began      time.Time
 	took       time.Duration
 	timed      bool
+	over       func(Invocation) // wants to know when it is; or nil
 	more       []slog.Attr
 	warn       bool // it went well, and a person should look
 }
@@ -66,11 +69,17 @@ func (rec *record) because(err error) {
 	}
 }
 
+// failed reports whether something went wrong that is not the message's own
+// fault.
+func (rec *record) failed() bool {
+	return rec.err != nil || rec.status >= 500 || rec.trouble != ""
+}
+
 // log writes the invocation's one line.
 func (rec *record) log(ctx context.Context, log *slog.Logger) {
 	level := slog.LevelInfo
 	switch {
-	case rec.err != nil || rec.status >= 500 || rec.trouble != "":
+	case rec.failed():
 		level = slog.LevelError
 	case rec.outcome == workflow.Rejected || rec.outcome == workflow.Blocked || rec.status >= 400 || rec.warn:
 		level = slog.LevelWarn

@@ -36,9 +36,10 @@ var rooms = []struct {
 	{"handler/internal/amqp", nil, "it is a protocol and knows nothing of brokers"},
 	{"handler/internal/busserver", []string{"handler/internal/amqp", "handler/internal/localbus"}, "it speaks for the broker"},
 	{"handler/internal/funchost", []string{"handler/internal/localbus"}, "it is a host and knows nothing of orders"},
+	{"handler/internal/telemetry", []string{"workflow", "functions"}, "it tells others what the functions and the sender do"},
 	{"handler/internal/simulation", []string{"workflow"}, "its services are ordinary clients; its samples name endings"},
 	{"handler", []string{
-		"workflow", "workflow/store", "workflow/outbox", "functions", "handler/internal/servicebus",
+		"workflow", "workflow/store", "workflow/outbox", "functions", "handler/internal/servicebus", "handler/internal/telemetry",
 		"handler/internal/localbus", "handler/internal/busserver", "handler/internal/funchost", "handler/internal/simulation",
 	}, "it wires everything"},
 }
@@ -61,6 +62,9 @@ func TestImportsPointInward(t *testing.T) {
 			}
 			if strings.Contains(i, "azure-sdk-for-go") || strings.HasPrefix(i, "modernc.org/") || strings.Contains(i, "go-mssqldb") {
 				require.True(t, strings.HasPrefix(room, "handler") || room == "workflow/store", "%s imports %s", room, i)
+			}
+			if strings.Contains(i, "opentelemetry") {
+				require.Equal(t, "handler/internal/telemetry", room, "%s imports %s", room, i)
 			}
 		}
 	}

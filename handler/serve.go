@@ -18,6 +18,7 @@ import (
 
 	"orderflow/functions"
 	"orderflow/handler/internal/servicebus"
+	"orderflow/handler/internal/telemetry"
 	"orderflow/workflow"
 	"orderflow/workflow/outbox"
 	"orderflow/workflow/store"
@@ -40,7 +41,8 @@ func serve(ctx context.Context, args []string, environ map[string]string, stdout
 		}()
 	}
 	s, err := readSettings(environ)
-	if err := errors.Join(err, s.checkServe()); err != nil {
+	collectors, unclear := telemetry.Read(environ)
+	if err := errors.Join(err, s.checkServe(), unclear); err != nil {
 		return err
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", s.Port))
@@ -51,12 +53,20 @@ func serve(ctx context.Context, args []string, environ map[string]string, stdout
 	if err != nil {
 		return errors.Join(fmt.Errorf("ServiceBusConnection: %w", err), listener.Close())
 	}
+	log := slog.New(slog.NewJSONHandler(stdout, nil))
+	watch, err := telemetry.Start(ctx, collectors, telemetry.Topics{Orders: s.OrdersTopic, Commands: s.CommandsTopic}, log)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
 	defer func() {
 		bye, cancel := context.WithTimeout(context.WithoutCancel(ctx), goodbyeTimeout)
 		defer cancel()
-		_ = sender.Close(bye) // the broker notices in any case
+		var both sync.WaitGroup
+		both.Go(func() { _ = sender.Close(bye) }) // the broker notices in any case
+		both.Go(func() { _ = watch.Stop(bye) })   // the log says what did not get through
+		both.Wait()
 	}()
-	h := &handler{settings: s, sender: sender, log: slog.New(slog.NewJSONHandler(stdout, nil))}
+	h := &handler{settings: s, sender: sender, watch: watch, log: log}
 	h.log.Info("listening", "address", listener.Addr().String())
 	if err := h.run(ctx, listener, s.SQLConnection); err != nil {
 		return err
@@ -73,8 +83,9 @@ const (
 	finishTimeout = 2 * time.Second
 	// stopTimeout is when the process goes, whatever is still in flight.
 	stopTimeout = 4 * time.Second
-	// goodbyeTimeout bounds the farewell to the broker, after that.
-	goodbyeTimeout = time.Second
+	// goodbyeTimeout bounds the farewell to the broker and to the collectors of
+	// telemetry, after that. All together is less than five seconds.
+	goodbyeTimeout = 900 * time.Millisecond
 )
 
 var errStopping = errors.New("the process is stopping")
@@ -87,6 +98,7 @@ const bodyGrace = time.Second
 type handler struct {
 	settings settings
 	sender   outbox.Sender
+	watch    *telemetry.Telemetry // nil watches nothing
 	log      *slog.Logger
 	// adjust changes the store's options before it is opened. Nil changes
 	// nothing; it is for tests that break things.
@@ -128,6 +140,7 @@ func (h *handler) run(ctx context.Context, listener net.Listener, database strin
 			default: // it is awake
 			}
 		}
+		options.Decided = h.watch.Decided()
 		if h.adjust != nil {
 			h.adjust(&options)
 		}
@@ -176,7 +189,7 @@ func (h *handler) run(ctx context.Context, listener net.Listener, database strin
 func (h *handler) dispatcher(rows outbox.Rows) *outbox.Dispatcher {
 	s := &h.settings
 	return &outbox.Dispatcher{
-		Rows: rows, Sender: h.sender, Log: h.log, Token: uuid.NewString, Jitter: rand.Float64,
+		Rows: rows, Sender: h.watch.Sender(h.sender), Log: h.log, Token: uuid.NewString, Jitter: rand.Float64,
 		Budget: min(45*time.Second, s.HandlerDeadline*3/4),
 		Lease:  s.OutboxLease,
 		Batch:  s.OutboxBatch, Parallel: s.OutboxParallel,
@@ -186,11 +199,11 @@ func (h *handler) dispatcher(rows outbox.Rows) *outbox.Dispatcher {
 // app is the functions. They are served until life ends.
 func (h *handler) app(life context.Context, orders *lateStore, out functions.Outbox) functions.App {
 	s := &h.settings
-	return functions.App{
+	return h.watch.Watch(functions.App{
 		Process: orders, Orders: orders, Outbox: out, Backlog: orders, Sweeper: orders,
 		Log: h.log, Now: time.Now, Context: life, Deadline: s.HandlerDeadline,
 		HoldFrom: s.HoldFromDelivery, Concurrent: s.concurrent(),
-	}
+	})
 }
 
 // The pauses between two looks at a database that cannot be reached.

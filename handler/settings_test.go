@@ -65,6 +65,16 @@ func TestABadSettingEndsInAClearMessageThatNamesItWithinTwoSeconds(t *testing.T)
 		{"Service Bus is missing", map[string]string{"ServiceBusConnection": "-"}, []string{"ServiceBusConnection"}},
 		{"Service Bus is nonsense", map[string]string{"ServiceBusConnection": "nonsense"}, []string{"ServiceBusConnection"}},
 		{"Service Bus is given twice", map[string]string{"ServiceBusConnection__fullyQualifiedNamespace": "n"}, []string{"ServiceBusConnection", "both"}},
+		{"the collector has no scheme", map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "collector:4318"}, []string{"OTEL_EXPORTER_OTLP_ENDPOINT must be the address", "http://127.0.0.1:4318", `"collector:4318"`}},
+		{"the collector is at another kind of address", map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "grpc://collector:4317"}, []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://"}},
+		{"the collector has no host", map[string]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://:4318"}, []string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "names no host"}},
+		{"the collector's port is too large", map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://h:70000"}, []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "65535"}},
+		{"the collector's port is no number", map[string]string{"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "http://h:otlp"}, []string{"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "invalid port"}},
+		{"the collector's address holds a password", map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://u:hunter2@h"}, []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_HEADERS"}},
+		{"the collector's address holds a key", map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://h/?api-key=hunter2"}, []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_HEADERS"}},
+		{"the collector's address is broken and holds a password", map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://u:hunter2@h:x/%zz"}, []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "cannot be read"}},
+		{"the collector is to be spoken to by gRPC", map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://h:4317", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, []string{"OTEL_EXPORTER_OTLP_PROTOCOL must be http/protobuf or http/json", `"grpc"`}},
+		{"metrics are to go elsewhere", map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://h:4318", "OTEL_METRICS_EXPORTER": "prometheus"}, []string{"OTEL_METRICS_EXPORTER must be otlp or none", `"prometheus"`}},
 		{"two are wrong at once", map[string]string{"PaymentDeadline": "x", "InventoryDeadline": "y"}, []string{"PaymentDeadline", "InventoryDeadline"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -85,6 +95,7 @@ func TestABadSettingEndsInAClearMessageThatNamesItWithinTwoSeconds(t *testing.T)
 				require.Contains(t, p.stderr.String(), word)
 			}
 			require.NotContains(t, p.stderr.String(), "goroutine", "it is a message, not a crash")
+			require.NotContains(t, p.stderr.String(), "hunter2", "what may be a secret is not repeated")
 			for name := range c.settings {
 				require.LessOrEqual(t, strings.Count(p.stderr.String(), "orderflow: "+name+" "), 1, "each mistake is said once: %s", &p.stderr)
 			}

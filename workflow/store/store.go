@@ -48,6 +48,10 @@ type Options struct {
 	// Wake is called after a commit that left something to send. It must
 	// return at once. Nil is allowed.
 	Wake func()
+	// Decided is called after the commit of what was decided about a message,
+	// with the decision about it first and then those about the early ones that
+	// were taken up. It must return at once. Nil is allowed.
+	Decided func([]workflow.Decision)
 
 	// What follows is about SQL Server alone.
 
@@ -210,6 +214,9 @@ func (s *Store) decide(ctx context.Context, f *found, m workflow.Message, also [
 	}
 	if s.options.Wake != nil && len(result.Emissions()) > 0 {
 		s.options.Wake()
+	}
+	if s.options.Decided != nil {
+		s.options.Decided(result.Decisions)
 	}
 	d := result.Decisions[0]
 	if !m.DueAt.IsZero() {
