@@ -8,8 +8,8 @@ import (
 )
 
 // ActionKind is what an operator does to one message of an order, beside the
-// process: it moves no status. (Retry, ResolveCompleted and ResolveCancelled
-// are messages of the process.) The texts are stored.
+// process: in itself it moves no status. (Retry, ResolveCompleted and
+// ResolveCancelled are messages of the process.) The texts are stored.
 type ActionKind string
 
 // The actions.
@@ -25,11 +25,14 @@ const (
 	SendAgain ActionKind = "SendAgain"
 	// DiscardCommand: a command that is dead, or was not answered, is closed.
 	DiscardCommand ActionKind = "DiscardCommand"
+	// FireDeadline: the deadline that is armed is handled as if it were due. It is
+	// a message of its own, of which the action is the parent.
+	FireDeadline ActionKind = "FireDeadline"
 )
 
 // ActionKinds lists the actions.
 func ActionKinds() []ActionKind {
-	return []ActionKind{RetryMessage, SkipMessage, SendAgain, DiscardCommand}
+	return []ActionKind{RetryMessage, SkipMessage, SendAgain, DiscardCommand, FireDeadline}
 }
 
 // Known reports whether it is one of the actions.
@@ -43,7 +46,8 @@ type Action struct {
 	ID      string
 	Kind    ActionKind
 	OrderID string
-	// Target is the MessageId of the blocking message, or of the command.
+	// Target is the MessageId of the blocking message, of the command, or of the
+	// deadline.
 	Target string
 	Reason string // why, in the operator's words; required
 	Actor  string // who
@@ -76,17 +80,22 @@ func (a Action) Message() Message {
 	if a.Actor != "" {
 		said["actor"] = a.Actor
 	}
-	return Message{
+	m := Message{
 		Envelope:    Envelope{ID: a.ID, Type: kind, OrderID: a.OrderID, ParentID: a.Target, Schema: "1", Body: mustJSON(said)},
 		Facts:       Facts{CommandID: a.Target, Reason: a.Reason},
 		Fingerprint: fingerprint(kind, said),
 	}
+	if a.Kind == FireDeadline {
+		m.Facts.CommandID, m.Facts.TimeoutID = "", a.Target
+	}
+	return m
 }
 
 // Words say what was done, by whom and why, for the journal.
 func (a Action) Words() string {
 	words := map[ActionKind]string{
 		RetryMessage: "handled again", SkipMessage: "skipped", SendAgain: "sent again", DiscardCommand: "discarded",
+		FireDeadline: "fired",
 	}[a.Kind]
 	if a.Actor != "" {
 		words += " by " + a.Actor
@@ -141,3 +150,28 @@ func (o Order) Rearmed(m Message, skipped string) (Order, *Outgoing) {
 
 // unsent begins the problem with a command that could not be sent.
 func unsent(commandID string) string { return commandID + " could not be sent: " }
+
+// DeadlineFault says why the deadline that an action means may not be fired;
+// empty when it may.
+func (a Action) DeadlineFault(o Order) string {
+	switch o.Armed {
+	case "":
+		return "no deadline is armed"
+	case a.Target:
+		return ""
+	}
+	return "armed is " + o.Armed + ", not that deadline"
+}
+
+// Fired is the armed deadline of an order as the message that it will be, due
+// now instead of at dueAt, and caused by an action. Its content is what the
+// broker brings, if it does later.
+func (o Order) Fired(by Message, dueAt time.Time) (Message, error) {
+	m, err := Envelope{
+		ID: o.Armed, Type: table[o.Status].row.Deadline.Expired(), OrderID: o.ID,
+		Conversation: o.Conversation, ParentID: by.ID, OriginID: o.Origin, TraceParent: by.TraceParent,
+		Body: DeadlineBody(o.ID, o.Armed, dueAt),
+	}.Decode()
+	m.DueAt = dueAt
+	return m, err
+}

@@ -46,6 +46,7 @@ type Swept struct {
 	TooEarly int // early messages rejected because their order never started
 	Replayed int // messages handled that waited in an order's line
 	Purged   int // orders at rest whose old rows were deleted
+	Settled  int // rejected messages deleted that a person settled long ago
 	// More says that the sweep ended before its work did.
 	More bool
 }

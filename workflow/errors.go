@@ -9,6 +9,12 @@ import (
 var (
 	// ErrNoOrder: nothing is known of an order with this ID.
 	ErrNoOrder = errors.New("no such order")
+	// ErrNoMessage: no rejected message is kept under this ID.
+	ErrNoMessage = errors.New("no such message")
+	// ErrSettled: a person settled the message already, in another way.
+	ErrSettled = errors.New("the message is settled already")
+	// ErrBadInput: what was asked makes no sense, and will not later.
+	ErrBadInput = errors.New("what was asked makes no sense")
 	// ErrTransient: it did not work now and may work later; nothing was
 	// written. Whoever asked should ask again.
 	ErrTransient = errors.New("not possible at the moment")

@@ -18,6 +18,9 @@ const (
 	EventClosed EventKind = "closed"
 	// EventRejected: a message was refused for good and kept apart.
 	EventRejected EventKind = "rejected"
+	// EventSettled: a person discarded a rejected message, or had it handled after
+	// all.
+	EventSettled EventKind = "settled"
 )
 
 // Event is one thing that happened, as the database recorded it after its
@@ -39,14 +42,14 @@ type Event struct {
 	OriginID     string
 	TraceParent  string
 	Outcome      Outcome // of a message
-	Reason       string  // why it was decided so, or the broker's last error
+	Reason       string  // why it was decided so, the broker's last error, or the person's words
 	From, To     Status
 	Version      int64 // the order's, after it
 	Revision     int64
 	Emitted      []string // the IDs of what a message sent and armed
 	Function     string   // where a message arrived
 	Deliveries   int      // its DeliveryCount
-	Attempts     int      // of a row that was sent or given up
+	Attempts     int      // of a row, so far
 	Sequence     int64    // the broker's number of a scheduled message
 	DueAt        time.Time
 	Size         int64 // of the body, in bytes

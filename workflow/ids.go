@@ -50,7 +50,8 @@ func ownID(orderID, id string) bool {
 	switch name {
 	case string(InventoryTimeout), string(PaymentTimeout), string(ShipmentTimeout), string(CompensationTimeout),
 		step(Retry), step(ResolveCancelled), step(ResolveCompleted),
-		step(MessageType(RetryMessage)), step(MessageType(SkipMessage)), step(MessageType(SendAgain)), step(MessageType(DiscardCommand)):
+		step(MessageType(RetryMessage)), step(MessageType(SkipMessage)), step(MessageType(SendAgain)), step(MessageType(DiscardCommand)),
+		step(MessageType(FireDeadline)):
 		return true
 	}
 	return strings.Contains(rest, ":dead:")

@@ -1,6 +1,9 @@
 package workflow
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // Mermaid draws the process as a Mermaid state diagram, computed from the
 // table. Messages that leave an order where it is are left out.
@@ -36,4 +39,21 @@ func Mermaid() string {
 	b.WriteString("    Completed --> [*]\n")
 	b.WriteString("    Cancelled --> [*]\n")
 	return b.String()
+}
+
+// MermaidOf draws the process with an order's place in it marked. The order's
+// own words are left out of it: a diagram is no place for what others wrote.
+func MermaidOf(o Order) string {
+	if o.Status == "" {
+		o.Status = NotStarted
+	}
+	if !o.Status.Known() { // of a newer program
+		return Mermaid()
+	}
+	return Mermaid() +
+		"    classDef here fill:#ffd54f,stroke:#e65100,stroke-width:3px,color:#000\n" +
+		"    class " + string(o.Status) + " here\n" +
+		"    note right of " + string(o.Status) + "\n" +
+		"        " + o.ID + " is here, at version " + strconv.FormatInt(o.Version, 10) + "\n" +
+		"    end note\n"
 }

@@ -72,3 +72,19 @@ func TestTheDiagramIsAMermaidStateDiagram(t *testing.T) {
 		require.Regexp(t, `^    (state "[^"]+" as \w+|(\[\*\]|\w+) --> (\[\*\]|\w+)(: [^:;#]+)?)$`, line)
 	}
 }
+
+func TestTheDiagramOfAnOrderMarksItsPlaceAndNothingElse(t *testing.T) {
+	t.Parallel()
+	for _, row := range workflow.Table() {
+		drawn := workflow.MermaidOf(workflow.Order{ID: theOrder, Status: row.Status, Version: 7, Because: "no luck", Problem: "no luck"})
+		marks, extends := strings.CutPrefix(drawn, workflow.Mermaid())
+		require.True(t, extends)
+		require.Equal(t, "    classDef here fill:#ffd54f,stroke:#e65100,stroke-width:3px,color:#000\n"+
+			"    class "+string(row.Status)+" here\n"+
+			"    note right of "+string(row.Status)+"\n"+
+			"        order-42 is here, at version 7\n"+
+			"    end note\n", marks)
+	}
+	require.Contains(t, workflow.MermaidOf(workflow.Order{ID: theOrder}), "class NotStarted here")
+	require.Equal(t, workflow.Mermaid(), workflow.MermaidOf(workflow.Order{ID: theOrder, Status: "Newer"}), "a status that is not known has no place")
+}

@@ -21,7 +21,11 @@ func (s *Store) Act(ctx context.Context, a workflow.Action) (d workflow.Decision
 		return workflow.Decision{Outcome: workflow.Rejected, Reason: fault}, nil
 	}
 	err = s.insist(ctx, func() error {
-		d, err = s.act(ctx, a)
+		if a.Kind == workflow.FireDeadline {
+			d, err = s.fire(ctx, a)
+		} else {
+			d, err = s.act(ctx, a)
+		}
 		return err
 	})
 	if err != nil {
@@ -37,7 +41,7 @@ func (s *Store) Act(ctx context.Context, a workflow.Action) (d workflow.Decision
 		if s.options.Wake != nil {
 			s.options.Wake()
 		}
-	case workflow.DiscardCommand:
+	case workflow.DiscardCommand, workflow.FireDeadline:
 	}
 	return d, nil
 }
@@ -65,6 +69,7 @@ func (s *Store) act(ctx context.Context, a workflow.Action) (workflow.Decision, 
 			return found.unmoved(m, workflow.Rejected, found.blocked()), nil
 		}
 		fault, does, err = s.resend(ctx, found, a)
+	case workflow.FireDeadline: // is decided by the process
 	}
 	if err != nil || fault != "" {
 		return found.unmoved(m, workflow.Rejected, fault), err
@@ -122,7 +127,7 @@ func (s *Store) resend(ctx context.Context, f *found, a workflow.Action) (fault 
 		return fault, nil, nil
 	}
 	if a.Kind == workflow.DiscardCommand {
-		return "", []statement{{s.text.discard, []any{now, a.OrderID, a.Target, state}, 1}}, nil
+		return "", []statement{{s.text.discard, []any{now, s.event(), a.OrderID, a.Target, state}, 1}}, nil
 	}
 	return "", []statement{{s.text.sendAgain, []any{(f.revision + 1) * seqStep, now, a.OrderID, a.Target, state}, 1}}, nil
 }

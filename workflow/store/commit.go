@@ -37,13 +37,19 @@ func (s *Store) commit(f *found, r workflow.Result, p poison) (batch, error) {
 		}
 		return b, nil
 	}
-	for place := range r.Decisions {
-		d := &r.Decisions[place]
-		if place == 0 && !f.inLine() {
+	if f.action != nil {
+		b = append(b, s.journal(revision, f.action))
+	}
+	for n := range r.Decisions {
+		d, place := &r.Decisions[n], n
+		if f.action != nil { // which has the first
+			place++
+		}
+		if n == 0 && !f.inLine() {
 			if f.strayed(d.Message) {
 				b = append(b, s.giveUpID(&d.Message))
 			}
-			b = append(b, s.journal(revision, d))
+			b = append(b, s.journalAt(revision, place, d))
 			continue
 		}
 		if d.Outcome == workflow.Held {
@@ -51,7 +57,7 @@ func (s *Store) commit(f *found, r workflow.Result, p poison) (batch, error) {
 			continue
 		}
 		b = append(b, s.takenUp(revision, place, d))
-		if place > 0 && d.Outcome == workflow.Rejected {
+		if n > 0 && d.Outcome == workflow.Rejected {
 			b = append(b, s.reject(rejection(d.Message, d.Reason))...)
 		}
 	}
@@ -85,11 +91,16 @@ func (s *Store) order(f *found, o workflow.Order) (statement, error) {
 
 // journal writes the row of a message.
 func (s *Store) journal(revision int64, d *workflow.Decision) statement {
+	return s.journalAt(revision, 0, d)
+}
+
+// journalAt writes it at a place of its commit.
+func (s *Store) journalAt(revision int64, place int, d *workflow.Decision) statement {
 	m := &d.Message
 	return statement{s.text.insertJournal, []any{
-		m.OrderID, revision, int64(0), m.ID, string(m.Type), m.Conversation, m.ParentID, m.OriginID, m.Schema, m.TraceParent,
+		m.OrderID, revision, int64(place), m.ID, string(m.Type), m.Conversation, m.ParentID, m.OriginID, m.Schema, m.TraceParent,
 		m.Fingerprint, notNil(m.Body), string(d.Outcome), d.Reason, string(d.From), string(d.To), d.Version, emitted(d),
-		m.Delivery.Function, int64(m.Delivery.Count), now, now,
+		m.Delivery.Function, int64(m.Delivery.Count), now, now, s.event(),
 	}, 1}
 }
 
@@ -101,16 +112,16 @@ func (s *Store) giveUpID(m *workflow.Message) statement {
 // takenUp moves the row of a held message to where it was decided.
 func (s *Store) takenUp(revision int64, place int, d *workflow.Decision) statement {
 	return statement{s.text.takeUp, []any{
-		revision, int64(place), string(d.Outcome), d.Reason, string(d.From), string(d.To), d.Version, emitted(d), now,
-		d.Message.Fingerprint, d.Message.OrderID, d.Message.ID,
+		revision, int64(place), string(d.Outcome), d.Reason, string(d.From), string(d.To), d.Version, emitted(d), now, d.Message.Fingerprint, s.event(),
+		d.Message.OrderID, d.Message.ID,
 	}, 1}
 }
 
 // early has a message of the line wait with the early ones.
 func (s *Store) early(d *workflow.Decision) statement {
 	return statement{s.text.early, []any{
-		d.Reason, string(d.From), string(d.To), d.Version, now,
-		d.Message.Fingerprint, d.Message.OrderID, d.Message.ID,
+		d.Reason, string(d.From), string(d.To), d.Version, now, d.Message.Fingerprint, s.event(),
+		d.Message.OrderID, d.Message.ID,
 	}, 1}
 }
 
@@ -132,7 +143,7 @@ func emitted(d *workflow.Decision) string {
 // settle closes outbox rows that are no longer wanted: deadlines always, a
 // stale delivery being harmless; commands that were not sent.
 func (s *Store) settle(orderID string, ids []string) statement {
-	args := append(make([]any, 0, len(ids)+3), now, now, orderID)
+	args := append(make([]any, 0, len(ids)+4), now, s.event(), now, orderID)
 	for _, id := range ids {
 		args = append(args, id)
 	}
@@ -142,11 +153,12 @@ func (s *Store) settle(orderID string, ids []string) statement {
 // emit writes new outbox rows. What an order says alike in all of them is boxed
 // once.
 func (s *Store) emit(revision int64, out []workflow.Emission) statement {
-	args := make([]any, 0, 14*len(out))
+	args := make([]any, 0, 16*len(out))
 	order, conversation, origin := any(out[0].OrderID), any(out[0].Conversation), any(out[0].OriginID)
 	for place := range out {
 		e := &out[place]
 		state, visible, purpose, due := any(workflow.DispatchWaiting), any(now), any(nil), any(nil)
+		closed, event := any(nil), any(int64(0))
 		if e.Purpose != "" {
 			purpose = string(e.Purpose)
 			after := s.deadline(e.Purpose)
@@ -158,10 +170,10 @@ func (s *Store) emit(revision int64, out []workflow.Emission) statement {
 			}
 		}
 		if e.Closed {
-			state = workflow.DispatchClosed
+			state, closed, event = workflow.DispatchClosed, now, s.event()
 		}
 		args = append(args, order, revision*seqStep+int64(place), e.ID, string(e.Type),
-			conversation, e.ParentID, origin, e.TraceParent, purpose, due, notNil(e.Body), state, visible, now)
+			conversation, e.ParentID, origin, e.TraceParent, purpose, due, notNil(e.Body), state, visible, now, closed, event)
 	}
 	return statement{s.text.insertOutbox(len(out)), args, int64(len(out))}
 }
@@ -187,6 +199,7 @@ func (s *Store) reject(r workflow.Rejection) batch {
 		rejectionID(r), r.OrderID, verbatim(r.ID), verbatim(r.Type), verbatim(r.Conversation), verbatim(r.ParentID),
 		verbatim(r.OriginID), verbatim(r.Schema), verbatim(r.TraceParent),
 		r.Fingerprint, body, int64(len(r.Body)), verbatim(r.Reason), r.Delivery.Function, int64(r.Delivery.Count), now, now,
+		s.event(),
 	}, anyRows}}
 }
 
@@ -200,6 +213,8 @@ func rejectionID(r workflow.Rejection) string {
 	hash.Write(r.Body)
 	return hex.EncodeToString(hash.Sum(nil))
 }
+
+const rejectionIDLength = 2 * sha256.Size
 
 // notNil keeps an empty body from becoming NULL.
 func notNil(b []byte) []byte {

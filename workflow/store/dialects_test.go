@@ -88,7 +88,7 @@ var comment = regexp.MustCompile(`--[^\n]*`)
 
 // texted are the statements of a database by their names.
 func texted(of texts) map[string]string {
-	all := map[string]string{"settle": of.settle(2), "insertOutbox": of.insertOutbox(2)}
+	all := map[string]string{"settle": of.settle(2), "insertOutbox": of.insertOutbox(2), "listed": of.listed(2)}
 	fields := reflect.ValueOf(of)
 	for _, field := range reflect.VisibleFields(fields.Type()) {
 		if text := fields.FieldByIndex(field.Index); text.Kind() == reflect.String {

@@ -91,6 +91,8 @@ type texts struct {
 	story, journal, outbox, inLine       string
 	rejected, revision                   string
 	list, pending, backlog               string
+	views
+	audits
 }
 
 // list makes a text with an item repeated n times in it.

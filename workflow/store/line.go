@@ -18,6 +18,11 @@ import (
 // where it panicked, if it did.
 type poison struct{ id, why, stack string }
 
+// trouble tells that an early message blocks its order.
+func (p poison) trouble() string {
+	return "the order is blocked by " + p.id + ": " + p.why + "\n" + p.stack
+}
+
 func (p poison) is(m workflow.Message) bool { return p.id != "" && p.id == m.ID }
 
 // inLine reports whether the message that was loaded for waits in the line.
@@ -94,8 +99,8 @@ func (s *Store) applySingly(f *found, m workflow.Message) (workflow.Result, pois
 // are put in the line; those before it were looked at and go on being early.
 func (s *Store) block(orderID string, p poison) batch {
 	return batch{
-		{s.text.line, []any{"it waits behind " + p.id + ", which blocks the order", orderID, p.id}, anyRows},
-		{s.text.blame, []any{clipped(p.why), orderID, p.id}, 1},
+		{s.text.line, []any{"it waits behind " + p.id + ", which blocks the order", orderID, p.id, now, s.event()}, anyRows},
+		s.blame(clipped(p.why), orderID, p.id),
 		{s.text.block, []any{p.id, orderID}, 1},
 	}
 }
@@ -171,7 +176,7 @@ func (s *Store) waits(f *found, d *workflow.Decision) batch {
 	m := &d.Message
 	switch {
 	case f.inLine(): // it keeps its place
-		return batch{s.touch(f, m.OrderID), {s.text.blame, []any{d.Reason, m.OrderID, m.ID}, 1}}
+		return batch{s.touch(f, m.OrderID), s.blame(d.Reason, m.OrderID, m.ID)}
 	case f.revision == 0:
 		return batch{
 			{s.text.insertOrder, []any{m.OrderID, int64(0), string(workflow.NotStarted), emptyState, now, now, now}, 1},
@@ -183,6 +188,11 @@ func (s *Store) waits(f *found, d *workflow.Decision) batch {
 		b = append(b, s.giveUpID(m))
 	}
 	return append(b, s.journal(f.revision+1, d))
+}
+
+// blame writes why a message waits in its order's line.
+func (s *Store) blame(why, orderID, messageID string) statement {
+	return statement{s.text.blame, []any{why, now, s.event(), orderID, messageID}, 1}
 }
 
 // emptyState is the state of an order of which nothing is known.

@@ -40,6 +40,9 @@ type found struct {
 	// wait in its line, that one among them.
 	blockedBy string
 	line      bool
+	// action is what a person did that has the message handled, and is written
+	// before it; nil when it came by itself.
+	action *workflow.Decision
 }
 
 // loaded is a row of texts.load: NULL where there is no order, no such message,

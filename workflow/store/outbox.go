@@ -104,7 +104,11 @@ func (s *Store) Mark(ctx context.Context, token string, marks []workflow.Mark) e
 		default:
 			text, args = s.text.markFailed, []any{relative(m.RetryAfter), clipped(m.Error), oneIf(m.Refused)}
 		}
-		b = append(b, statement{text, append(args, m.OrderID, m.Seq, token, now), anyRows})
+		args = append(args, m.OrderID, m.Seq, token, now)
+		if m.Sent {
+			args = append(args, s.event())
+		}
+		b = append(b, statement{text, args, anyRows})
 	}
 	if len(b) == 0 {
 		return nil
@@ -150,7 +154,7 @@ func (s *Store) bury(ctx context.Context, token string, c workflow.Claimed, reas
 	if err != nil {
 		return err
 	}
-	_, err = s.handle(ctx, m, statement{s.text.bury, []any{clipped(reason), c.OrderID, c.Seq, token, now}, 1})
+	_, err = s.handle(ctx, m, statement{s.text.bury, []any{clipped(reason), now, s.event(), c.OrderID, c.Seq, token, now}, 1})
 	return err
 }
 

@@ -124,22 +124,38 @@ func (s *Store) Pending(ctx context.Context) (n int, err error) {
 const backlogAhead = 10 * time.Minute
 
 // Backlog counts what is not done yet.
-func (s *Store) Backlog(ctx context.Context) (b workflow.Backlog, err error) {
-	var oldest, at time.Time
-	err = s.engine.read(ctx, question{
-		text: s.text.backlog, args: []any{now, relative(backlogAhead), relative(-time.Minute)},
-		row: func(r row) error {
-			return r.Scan(&b.Waiting, moment{&oldest}, &b.Dead, &b.Blocked, &b.Early, &b.Overdue, moment{&at})
-		},
-	})
-	if err != nil {
+func (s *Store) Backlog(ctx context.Context) (workflow.Backlog, error) {
+	var b backlog
+	if err := s.engine.read(ctx, s.backlogOf(&b)); err != nil {
 		return workflow.Backlog{}, fmt.Errorf("count what is not done: %w", err)
 	}
-	if at.IsZero() { // SQLite has no clock of its own
-		at = s.options.Now().UTC()
+	done, _ := s.backlogAt(&b)
+	return done, nil
+}
+
+// backlog is what is not done, as it is read.
+type backlog struct {
+	workflow.Backlog
+
+	oldest, at time.Time
+}
+
+func (s *Store) backlogOf(b *backlog) question {
+	return question{
+		text: s.text.backlog, args: []any{now, relative(backlogAhead), relative(-time.Minute)},
+		row: func(r row) error {
+			return r.Scan(&b.Waiting, moment{&b.oldest}, &b.Dead, &b.Blocked, &b.Early, &b.Overdue, moment{&b.at})
+		},
 	}
-	if !oldest.IsZero() {
-		b.Lag = max(0, at.Sub(oldest))
+}
+
+// backlogAt is what was read, and when.
+func (s *Store) backlogAt(b *backlog) (workflow.Backlog, time.Time) {
+	if b.at.IsZero() { // SQLite has no clock of its own
+		b.at = s.options.Now().UTC()
 	}
-	return b, nil
+	if !b.oldest.IsZero() {
+		b.Lag = max(0, b.at.Sub(b.oldest))
+	}
+	return b.Backlog, b.at
 }

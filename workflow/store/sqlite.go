@@ -44,42 +44,44 @@ WHERE order_id = ? AND revision = ?`,
 
 	insertJournal: `INSERT INTO journal (order_id, revision, place, message_id, message_type, conversation, parent_id, origin_id,
   schema_version, traceparent, fingerprint, body, outcome, reason, from_status, to_status, version, emitted,
-  function, delivery_count, received_at, decided_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+  function, delivery_count, received_at, decided_at, audit)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 
 	giveUpID: `UPDATE journal SET outcome = 'Rejected', reason = 'it came before it was armed'
 WHERE order_id = ? AND message_id = ? AND outcome IN ('Stale', 'Skipped') AND outcome <> 'Rejected'`,
 
 	// What was held unread has no fingerprint until now.
 	takeUp: `UPDATE journal SET revision = ?, place = ?, outcome = ?, reason = ?, from_status = ?, to_status = ?, version = ?,
-  emitted = ?, decided_at = ?, fingerprint = COALESCE(NULLIF(?, ''), fingerprint)
+  emitted = ?, decided_at = ?, fingerprint = COALESCE(NULLIF(?, ''), fingerprint), audit = (ABS(audit) + 1) * ?
 WHERE order_id = ? AND message_id = ? AND outcome IN ('Held', 'Blocked') AND outcome <> 'Rejected'`,
 
 	// A command that a sender has in its hands may still get through; then its
 	// mark says so. If it does not, it is not tried again. A deadline that the
 	// broker has scheduled is to be cancelled there.
-	settle: list(`UPDATE outbox SET closed_at = ?, state = CASE WHEN state = 'sent' AND due_at > ? THEN 'recall' ELSE 'closed' END
+	settle: list(`UPDATE outbox SET closed_at = ?, audit_closed = (ABS(audit_closed) + 1) * ?, state = CASE WHEN state = 'sent' AND due_at > ? THEN 'recall' ELSE 'closed' END
 WHERE order_id = ? AND message_id IN (`, `?`, `)
   AND (state IN ('waiting', 'dead') OR (state = 'sent' AND purpose IS NOT NULL))`),
 
 	insertOutbox: list(`INSERT INTO outbox (order_id, seq, message_id, message_type, conversation, parent_id, origin_id, traceparent,
-  purpose, due_at, body, state, visible_at, created_at)
-VALUES `, `(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, ``),
+  purpose, due_at, body, state, visible_at, created_at, closed_at, audit_closed)
+VALUES `, `(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, ``),
 
 	upsertRejected: `INSERT INTO rejected (rejection_id, order_id, message_id, message_type, conversation, parent_id, origin_id,
-  schema_version, traceparent, fingerprint, body, size, reason, function, delivery_count, first_at, last_at, times)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1)
-ON CONFLICT (rejection_id) DO UPDATE SET times = times + 1, last_at = excluded.last_at, reason = excluded.reason`,
+  schema_version, traceparent, fingerprint, body, size, reason, function, delivery_count, first_at, last_at, times, audit)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, 1, ?18)
+ON CONFLICT (rejection_id) DO UPDATE SET times = times + 1, last_at = excluded.last_at, reason = excluded.reason,
+  settled = 0, audit = (ABS(audit) + 1) * ?18`,
 
 	block: `UPDATE orders SET blocked_by = ? WHERE order_id = ?`,
 
 	// From the early message that fails on, all go into the line.
-	line: `UPDATE journal SET outcome = 'Blocked', reason = ?1
+	line: `UPDATE journal SET outcome = 'Blocked', reason = ?1, decided_at = ?4, audit = (ABS(audit) + 1) * ?5
 WHERE order_id = ?2 AND outcome = 'Held' AND EXISTS (
   SELECT 1 FROM journal AS p WHERE p.order_id = ?2 AND p.message_id = ?3 AND p.outcome IN ('Held', 'Blocked')
     AND (p.revision < journal.revision OR (p.revision = journal.revision AND p.place <= journal.place)))`,
 
-	blame: `UPDATE journal SET reason = ? WHERE order_id = ? AND message_id = ? AND outcome = 'Blocked' AND outcome <> 'Rejected'`,
+	blame: `UPDATE journal SET reason = ?, decided_at = ?, audit = (ABS(audit) + 1) * ?
+WHERE order_id = ? AND message_id = ? AND outcome = 'Blocked' AND outcome <> 'Rejected'`,
 
 	first: `SELECT o.revision, j.message_id, j.message_type, j.conversation, j.parent_id, j.origin_id, j.schema_version, j.traceparent, j.body
 FROM orders AS o INNER JOIN journal AS j ON j.order_id = o.order_id
@@ -87,7 +89,7 @@ WHERE o.order_id = ? AND o.blocked_by IS NULL AND j.outcome = 'Blocked' ORDER BY
 
 	// It keeps its place: it came before whatever else waits in the line.
 	early: `UPDATE journal SET outcome = 'Held', reason = ?, from_status = ?, to_status = ?, version = ?, decided_at = ?,
-  fingerprint = COALESCE(NULLIF(?, ''), fingerprint)
+  fingerprint = COALESCE(NULLIF(?, ''), fingerprint), audit = (ABS(audit) + 1) * ?
 WHERE order_id = ? AND message_id = ? AND outcome = 'Blocked' AND outcome <> 'Rejected'`,
 
 	// The first of each order's line of commands, unless a sender is at work on
@@ -115,7 +117,7 @@ FROM outbox WHERE token = ? ORDER BY order_id, seq`,
 	// armed, and is cancelled at the broker.
 	markSent: `UPDATE outbox SET state = CASE WHEN purpose IS NULL OR state = 'waiting' THEN 'sent'
     WHEN due_at > ?1 THEN 'recall' ELSE state END,
-  token = NULL, sent_at = ?1, broker_sequence = ?2, last_error = ''
+  token = NULL, sent_at = ?1, broker_sequence = ?2, last_error = '', audit_sent = (ABS(audit_sent) + 1) * ?7
 WHERE order_id = ?3 AND seq = ?4 AND token = ?5 AND visible_at > ?6`,
 
 	markFailed: `UPDATE outbox SET token = NULL, visible_at = ?, last_error = ?, refusals = refusals + ?
@@ -127,7 +129,8 @@ WHERE order_id = ? AND seq = ? AND token = ? AND visible_at > ?`,
 	deaths: `SELECT deaths FROM outbox
 WHERE order_id = ? AND seq = ? AND token = ? AND visible_at > ? AND state = 'waiting' AND purpose IS NULL`,
 
-	bury: `UPDATE outbox SET state = 'dead', deaths = deaths + 1, refusals = refusals + 1, token = NULL, last_error = ?
+	bury: `UPDATE outbox SET state = 'dead', deaths = deaths + 1, refusals = refusals + 1, token = NULL, last_error = ?,
+  died_at = ?, audit_dead = (ABS(audit_dead) + 1) * ?
 WHERE order_id = ? AND seq = ? AND token = ? AND visible_at > ? AND state = 'waiting' AND purpose IS NULL`,
 
 	recalls: `SELECT order_id, seq, broker_sequence FROM outbox
@@ -141,7 +144,7 @@ WHERE state = 'recall' AND broker_sequence IS NOT NULL AND due_at > ?1 ORDER BY 
 	sendAgain: `UPDATE outbox SET state = 'waiting', seq = ?1, visible_at = ?2, created_at = ?2, token = NULL, refusals = 0
 WHERE order_id = ?3 AND message_id = ?4 AND purpose IS NULL AND state = ?5`,
 
-	discard: `UPDATE outbox SET state = 'closed', closed_at = ?
+	discard: `UPDATE outbox SET state = 'closed', closed_at = ?, audit_closed = (ABS(audit_closed) + 1) * ?
 WHERE order_id = ? AND message_id = ? AND purpose IS NULL AND state = ?`,
 
 	lost: `SELECT o.order_id, o.seq FROM outbox AS o
@@ -161,7 +164,7 @@ WHERE j.outcome = 'Held' AND j.received_at <= ?1 AND o.status = 'NotStarted' AND
   SELECT 1 FROM journal AS b WHERE b.order_id = j.order_id AND b.outcome = 'Blocked')
 ORDER BY j.received_at LIMIT ?2`,
 
-	giveUpEarly: `UPDATE journal SET outcome = 'Rejected', reason = ?, decided_at = ?
+	giveUpEarly: `UPDATE journal SET outcome = 'Rejected', reason = ?, decided_at = ?, audit = (ABS(audit) + 1) * ?
 WHERE order_id = ? AND message_id = ? AND outcome = 'Held' AND outcome <> 'Rejected'`,
 
 	lines: `SELECT DISTINCT j.order_id FROM journal AS j INNER JOIN orders AS o ON o.order_id = j.order_id
@@ -170,8 +173,10 @@ WHERE j.outcome = 'Blocked' AND o.blocked_by IS NULL AND j.order_id > ?1 ORDER B
 	// And here every order that was ever purged.
 	atRest: `SELECT o.order_id, o.revision FROM orders AS o INDEXED BY orders_at_rest
 WHERE o.purged_at IS NULL AND o.status IN ('Completed', 'Cancelled') AND o.updated_at <= ?1
-  AND NOT EXISTS (SELECT 1 FROM outbox AS p WHERE p.order_id = o.order_id AND p.state IN ('waiting', 'recall', 'dead'))
-  AND NOT EXISTS (SELECT 1 FROM journal AS h WHERE h.order_id = o.order_id AND h.outcome IN ('Held', 'Blocked'))
+  AND NOT EXISTS (SELECT 1 FROM outbox AS p WHERE p.order_id = o.order_id AND (p.state IN ('waiting', 'recall', 'dead')
+    OR (?3 = 1 AND (p.audit_sent > 0 OR p.audit_dead > 0 OR p.audit_closed > 0))))
+  AND NOT EXISTS (SELECT 1 FROM journal AS h WHERE h.order_id = o.order_id AND (h.outcome IN ('Held', 'Blocked')
+    OR (?3 = 1 AND h.audit > 0)))
 ORDER BY o.updated_at, o.order_id LIMIT ?2`,
 
 	purge: `UPDATE orders SET purged_at = ? WHERE order_id = ? AND revision = ?`,
@@ -217,6 +222,9 @@ FROM journal WHERE order_id = ? AND outcome = 'Blocked' ORDER BY revision, place
     SELECT 1 FROM journal AS j WHERE j.order_id = o.order_id AND j.message_id = o.message_id AND j.outcome = 'Blocked' AND j.outcome <> 'Rejected')),
   NULL
 FROM outbox WHERE state = 'waiting' AND visible_at <= ?2 AND (purpose IS NULL OR attempts > 0 OR visible_at <= ?1)`,
+
+	views:  sqliteViews,
+	audits: sqliteAudits,
 }
 
 // busyTimeout is how long a writer waits for another process's transaction.

@@ -57,39 +57,40 @@ WHERE order_id = CAST(? AS nvarchar(96)) AND revision = ?;`,
 
 	insertJournal: `INSERT INTO dbo.journal (order_id, revision, place, message_id, message_type, conversation, parent_id, origin_id,
   schema_version, traceparent, fingerprint, body, outcome, reason, from_status, to_status, version, emitted,
-  [function], delivery_count, received_at, decided_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);`,
+  [function], delivery_count, received_at, decided_at, audit)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);`,
 
 	giveUpID: `UPDATE dbo.journal SET outcome = N'Rejected', reason = N'it came before it was armed'
 WHERE order_id = CAST(? AS nvarchar(96)) AND message_id = CAST(? AS nvarchar(128)) AND outcome IN (N'Stale', N'Skipped') AND outcome <> N'Rejected';`,
 
 	takeUp: `UPDATE dbo.journal SET revision = ?, place = ?, outcome = ?, reason = ?, from_status = ?, to_status = ?, version = ?,
-  emitted = ?, decided_at = ?, fingerprint = COALESCE(NULLIF(?, N''), fingerprint)
+  emitted = ?, decided_at = ?, fingerprint = COALESCE(NULLIF(?, N''), fingerprint), audit = (ABS(audit) + 1) * ?
 WHERE order_id = CAST(? AS nvarchar(96)) AND message_id = CAST(? AS nvarchar(128)) AND outcome IN (N'Held', N'Blocked') AND outcome <> N'Rejected';`,
 
-	settle: list(`UPDATE dbo.outbox SET closed_at = ?, state = CASE WHEN state = N'sent' AND due_at > ? THEN N'recall' ELSE N'closed' END
+	settle: list(`UPDATE dbo.outbox SET closed_at = ?, audit_closed = (ABS(audit_closed) + 1) * ?, state = CASE WHEN state = N'sent' AND due_at > ? THEN N'recall' ELSE N'closed' END
 WHERE order_id = CAST(? AS nvarchar(96)) AND message_id IN (`, `CAST(? AS nvarchar(128))`, `)
   AND (state IN (N'waiting', N'dead') OR (state = N'sent' AND purpose IS NOT NULL));`),
 
 	insertOutbox: list(`INSERT INTO dbo.outbox (order_id, seq, message_id, message_type, conversation, parent_id, origin_id, traceparent,
-  purpose, due_at, body, state, visible_at, created_at)
-VALUES `, `(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, `;`),
+  purpose, due_at, body, state, visible_at, created_at, closed_at, audit_closed)
+VALUES `, `(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, `;`),
 
-	upsertRejected: `UPDATE dbo.rejected SET times = times + 1, last_at = ?17, reason = ?13 WHERE rejection_id = CAST(?1 AS nvarchar(64));
+	upsertRejected: `UPDATE dbo.rejected SET times = times + 1, last_at = ?17, reason = ?13, settled = 0, audit = (ABS(audit) + 1) * ?18
+WHERE rejection_id = CAST(?1 AS nvarchar(64));
 IF @@ROWCOUNT = 0
 INSERT INTO dbo.rejected (rejection_id, order_id, message_id, message_type, conversation, parent_id, origin_id,
-  schema_version, traceparent, fingerprint, body, size, reason, [function], delivery_count, first_at, last_at, times)
-VALUES (?1, CAST(?2 AS nvarchar(128)), ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, 1);`,
+  schema_version, traceparent, fingerprint, body, size, reason, [function], delivery_count, first_at, last_at, times, audit)
+VALUES (?1, CAST(?2 AS nvarchar(128)), ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, 1, ?18);`,
 
 	block: `UPDATE dbo.orders SET blocked_by = ? WHERE order_id = CAST(? AS nvarchar(96));`,
 
-	line: `UPDATE j SET outcome = N'Blocked', reason = ?1
+	line: `UPDATE j SET outcome = N'Blocked', reason = ?1, decided_at = ?4, audit = (ABS(j.audit) + 1) * ?5
 FROM dbo.journal AS j INNER JOIN dbo.journal AS p ON p.order_id = j.order_id
 WHERE j.order_id = CAST(?2 AS nvarchar(96)) AND j.outcome = N'Held'
   AND p.message_id = CAST(?3 AS nvarchar(128)) AND p.outcome IN (N'Held', N'Blocked')
   AND (p.revision < j.revision OR (p.revision = j.revision AND p.place <= j.place));`,
 
-	blame: `UPDATE dbo.journal SET reason = ?
+	blame: `UPDATE dbo.journal SET reason = ?, decided_at = ?, audit = (ABS(audit) + 1) * ?
 WHERE order_id = CAST(? AS nvarchar(96)) AND message_id = CAST(? AS nvarchar(128)) AND outcome = N'Blocked' AND outcome <> N'Rejected';`,
 
 	first: `SELECT TOP (1) o.revision, j.message_id, j.message_type, j.conversation, j.parent_id, j.origin_id, j.schema_version, j.traceparent, j.body
@@ -97,7 +98,7 @@ FROM dbo.orders AS o INNER JOIN dbo.journal AS j ON j.order_id = o.order_id
 WHERE o.order_id = CAST(? AS nvarchar(96)) AND o.blocked_by IS NULL AND j.outcome = N'Blocked' ORDER BY j.revision, j.place;`,
 
 	early: `UPDATE dbo.journal SET outcome = N'Held', reason = ?, from_status = ?, to_status = ?, version = ?, decided_at = ?,
-  fingerprint = COALESCE(NULLIF(?, N''), fingerprint)
+  fingerprint = COALESCE(NULLIF(?, N''), fingerprint), audit = (ABS(audit) + 1) * ?
 WHERE order_id = CAST(? AS nvarchar(96)) AND message_id = CAST(? AS nvarchar(128)) AND outcome = N'Blocked' AND outcome <> N'Rejected';`,
 
 	// The lock keeps two claimers from each taking a row of one line; the time
@@ -133,7 +134,7 @@ FROM dbo.outbox AS o WHERE o.token = CAST(? AS nvarchar(128)) ORDER BY o.order_i
 
 	markSent: `UPDATE dbo.outbox SET state = CASE WHEN purpose IS NULL OR state = N'waiting' THEN N'sent'
     WHEN due_at > ?1 THEN N'recall' ELSE state END,
-  token = NULL, sent_at = ?1, broker_sequence = ?2, last_error = N''
+  token = NULL, sent_at = ?1, broker_sequence = ?2, last_error = N'', audit_sent = (ABS(audit_sent) + 1) * ?7
 WHERE order_id = CAST(?3 AS nvarchar(96)) AND seq = ?4 AND token = CAST(?5 AS nvarchar(128)) AND visible_at > ?6;`,
 
 	markFailed: `UPDATE dbo.outbox SET token = NULL, visible_at = ?, last_error = ?, refusals = refusals + ?
@@ -146,7 +147,8 @@ WHERE order_id = CAST(? AS nvarchar(96)) AND seq = ? AND token = CAST(? AS nvarc
 WHERE order_id = CAST(? AS nvarchar(96)) AND seq = ? AND token = CAST(? AS nvarchar(128)) AND visible_at > ?
   AND state = N'waiting' AND purpose IS NULL;`,
 
-	bury: `UPDATE dbo.outbox SET state = N'dead', deaths = deaths + 1, refusals = refusals + 1, token = NULL, last_error = ?
+	bury: `UPDATE dbo.outbox SET state = N'dead', deaths = deaths + 1, refusals = refusals + 1, token = NULL, last_error = ?,
+  died_at = ?, audit_dead = (ABS(audit_dead) + 1) * ?
 WHERE order_id = CAST(? AS nvarchar(96)) AND seq = ? AND token = CAST(? AS nvarchar(128)) AND visible_at > ?
   AND state = N'waiting' AND purpose IS NULL;`,
 
@@ -161,7 +163,7 @@ WHERE order_id = CAST(? AS nvarchar(96)) AND message_id = CAST(? AS nvarchar(128
 	sendAgain: `UPDATE dbo.outbox SET state = N'waiting', seq = ?1, visible_at = ?2, created_at = ?2, token = NULL, refusals = 0
 WHERE order_id = CAST(?3 AS nvarchar(96)) AND message_id = CAST(?4 AS nvarchar(128)) AND purpose IS NULL AND state = ?5;`,
 
-	discard: `UPDATE dbo.outbox SET state = N'closed', closed_at = ?
+	discard: `UPDATE dbo.outbox SET state = N'closed', closed_at = ?, audit_closed = (ABS(audit_closed) + 1) * ?
 WHERE order_id = CAST(? AS nvarchar(96)) AND message_id = CAST(? AS nvarchar(128)) AND purpose IS NULL AND state = ?;`,
 
 	lost: `SELECT TOP (?2) o.order_id, o.seq FROM dbo.outbox AS o
@@ -180,7 +182,7 @@ WHERE j.outcome = N'Held' AND j.received_at <= ?1 AND o.status = N'NotStarted' A
   SELECT 1 FROM dbo.journal AS b WHERE b.order_id = j.order_id AND b.outcome = N'Blocked')
 ORDER BY j.received_at;`,
 
-	giveUpEarly: `UPDATE dbo.journal SET outcome = N'Rejected', reason = ?, decided_at = ?
+	giveUpEarly: `UPDATE dbo.journal SET outcome = N'Rejected', reason = ?, decided_at = ?, audit = (ABS(audit) + 1) * ?
 WHERE order_id = CAST(? AS nvarchar(96)) AND message_id = CAST(? AS nvarchar(128)) AND outcome = N'Held' AND outcome <> N'Rejected';`,
 
 	lines: `SELECT DISTINCT TOP (?2) j.order_id FROM dbo.journal AS j INNER JOIN dbo.orders AS o ON o.order_id = j.order_id
@@ -188,8 +190,10 @@ WHERE j.outcome = N'Blocked' AND o.blocked_by IS NULL AND j.order_id > CAST(?1 A
 
 	atRest: `SELECT TOP (?2) o.order_id, o.revision FROM dbo.orders AS o
 WHERE o.purged_at IS NULL AND o.status IN (N'Completed', N'Cancelled') AND o.updated_at <= ?1
-  AND NOT EXISTS (SELECT 1 FROM dbo.outbox AS p WHERE p.order_id = o.order_id AND p.state IN (N'waiting', N'recall', N'dead'))
-  AND NOT EXISTS (SELECT 1 FROM dbo.journal AS h WHERE h.order_id = o.order_id AND h.outcome IN (N'Held', N'Blocked'))
+  AND NOT EXISTS (SELECT 1 FROM dbo.outbox AS p WHERE p.order_id = o.order_id AND (p.state IN (N'waiting', N'recall', N'dead')
+    OR (?3 = 1 AND (p.audit_sent > 0 OR p.audit_dead > 0 OR p.audit_closed > 0))))
+  AND NOT EXISTS (SELECT 1 FROM dbo.journal AS h WHERE h.order_id = o.order_id AND (h.outcome IN (N'Held', N'Blocked')
+    OR (?3 = 1 AND h.audit > 0)))
 ORDER BY o.updated_at, o.order_id;`,
 
 	purge: `UPDATE dbo.orders SET purged_at = ? WHERE order_id = CAST(? AS nvarchar(96)) AND revision = ?;`,
@@ -234,6 +238,9 @@ FROM dbo.rejected WHERE order_id = CAST(? AS nvarchar(128)) ORDER BY first_at, r
     SELECT 1 FROM dbo.journal AS j WHERE j.order_id = o.order_id AND j.message_id = o.message_id AND j.outcome = N'Blocked' AND j.outcome <> N'Rejected')) AS overdue,
   @now AS read_at
 FROM dbo.outbox WHERE state = N'waiting' AND visible_at <= ?2 AND (purpose IS NULL OR attempts > 0 OR visible_at <= ?1);`,
+
+	views:  sqlServerViews,
+	audits: sqlServerAudits,
 }
 
 // What is asked of SQL Server beside the orders.

@@ -45,6 +45,10 @@ type Options struct {
 	// KeepBytes is how much of a rejected message's body is kept. Zero means
 	// 64 KiB.
 	KeepBytes int
+	// Audit has whatever happens from now on listed by Unaudited until it is
+	// confirmed by Audited, and kept until then. What happened while it was false
+	// is never listed.
+	Audit bool
 	// Wake is called after a commit that left something to send. It must
 	// return at once. Nil is allowed.
 	Wake func()
@@ -71,6 +75,7 @@ type Store struct {
 	engine  engine
 	text    *texts
 	options Options
+	ended   endedCount
 }
 
 // Open opens the database that a connection names: a SQLite file by its path,
@@ -223,7 +228,7 @@ func (s *Store) decide(ctx context.Context, f *found, m workflow.Message, also [
 		d.Late = f.now.Sub(m.DueAt)
 	}
 	if poison.id != "" {
-		d.Trouble = "the order is blocked by " + poison.id + ": " + poison.why + "\n" + poison.stack
+		d.Trouble = poison.trouble()
 	}
 	return d, nil
 }
@@ -278,13 +283,7 @@ func rejection(m workflow.Message, reason string) workflow.Rejection {
 
 // deadline is how long a deadline of a purpose is.
 func (s *Store) deadline(p workflow.Purpose) time.Duration {
-	if d := s.options.Deadlines[p]; d > 0 {
-		return d
-	}
-	if p == workflow.ShipmentTimeout {
-		return 7 * 24 * time.Hour
-	}
-	return 24 * time.Hour
+	return or(s.options.Deadlines[p], p.Default())
 }
 
 // pause waits a little, longer and less predictably each time, so that messages

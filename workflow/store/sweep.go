@@ -37,6 +37,7 @@ func (s *Store) Sweep(ctx context.Context) (done workflow.Swept, err error) {
 		{"give up early messages", s.giveUpEarly},
 		{"go on with the lines of orders", s.replayLines},
 		{"purge orders at rest", s.purge},
+		{"forget settled messages", s.forgetSettled},
 	} {
 		stepErr := step.do(ctx, &done)
 		if ctx.Err() != nil {
@@ -108,7 +109,7 @@ func (s *Store) giveUpEarly(ctx context.Context, done *workflow.Swept) error {
 	for order, all := range late {
 		b := batch{s.touch(&found{revision: revisions[order]}, order)}
 		for _, r := range all {
-			b = append(b, statement{s.text.giveUpEarly, []any{reason, now, order, r.ID}, 1})
+			b = append(b, statement{s.text.giveUpEarly, []any{reason, now, s.event(), order, r.ID}, 1})
 			b = append(b, s.reject(r)...)
 		}
 		switch err := s.engine.write(ctx, b); {
@@ -187,8 +188,8 @@ func (s *Store) purge(ctx context.Context, done *workflow.Swept) error {
 func (s *Store) purgeSome(ctx context.Context) (purged []string, err error) {
 	var orders []string
 	var batches []batch
-	before := relative(-or(s.options.Retention, 30*24*time.Hour))
-	err = s.engine.read(ctx, question{text: s.text.atRest, args: []any{before, int64(purgeOrders)}, row: func(r row) error {
+	before := relative(-s.retention())
+	err = s.engine.read(ctx, question{text: s.text.atRest, args: []any{before, int64(purgeOrders), oneIf(s.options.Audit)}, row: func(r row) error {
 		var order string
 		var revision int64
 		err := r.Scan(&order, &revision)

@@ -72,6 +72,7 @@ func statements() map[string]string {
 	all := map[string]string{"the version": askVersion}
 	for _, n := range []int{1, 3} {
 		all[fmt.Sprint("settle ", n)], all[fmt.Sprint("insertOutbox ", n)] = sqlServerTexts.settle(n), sqlServerTexts.insertOutbox(n)
+		all[fmt.Sprint("listed ", n)] = sqlServerTexts.listed(n)
 	}
 	fields := reflect.ValueOf(sqlServerTexts)
 	for _, field := range reflect.VisibleFields(fields.Type()) {

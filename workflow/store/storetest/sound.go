@@ -45,6 +45,7 @@ type audit struct {
 	state   invariants.State
 	blocked bool       // a message blocked it at some time
 	waiting []*handled // what waits in line, as far as that can be told, while the journal is replayed
+	fired   string     // the deadline that the action before had handled
 	// emitted is what the replay says was written to the outbox.
 	emitted []emission
 	faults  []string
@@ -142,6 +143,15 @@ func (a *audit) queueUp(commit []handled) {
 		return
 	}
 	revision, at := commit[0].revision, commit[0].decidedAt
+	// What is early keeps the place at which it came, in its turn in the line too:
+	// when that was its place does not say.
+	early := commit[0].outcome == workflow.Held
+	if early {
+		at = commit[0].receivedAt
+	}
+	if commit[0].outcome == workflow.Blocked {
+		at = commit[0].receivedAt // the other is when it was last put in line
+	}
 	undecided := func(h *handled) bool { return h.outcome == workflow.Blocked || h.revision > revision }
 	a.waiting = slices.DeleteFunc(a.waiting, func(h *handled) bool { return !undecided(h) })
 	for i := range a.journal {
@@ -159,7 +169,7 @@ func (a *audit) queueUp(commit []handled) {
 	for i := range commit {
 		h := &commit[i]
 		for _, before := range a.waiting {
-			if before.receivedAt.Before(h.receivedAt) && h.outcome != workflow.Blocked && !isAction(h.Type) {
+			if before.receivedAt.Before(h.receivedAt) && !early && h.outcome != workflow.Blocked && !isAction(h.Type) {
 				a.fault("%s was %s before %s, which came earlier and waited in line", h.ID, h.outcome, before.ID)
 			}
 		}
@@ -199,12 +209,16 @@ func (a *audit) decide(rows []handled) (n int, sent []workflow.Outgoing) {
 	switch {
 	case h.outcome == workflow.Blocked, h.outcome == workflow.Skipped, isAction(h.Type),
 		h.outcome == workflow.Rejected && h.place == 0: // given up by a person, by the sweep or for the armed deadline of its name
+		a.fires(h, rows[1:])
 		return 1, a.passive(h)
 	}
 	m, err := a.message(h)
 	if err != nil {
 		a.fault("the body of %s: %v", h.ID, err)
 		return 1, nil
+	}
+	if m.DueAt.After(h.decidedAt) && !m.NotDue && h.outcome == workflow.Applied && a.fired != h.ID {
+		a.fault("%s was handled before it was due, and nobody fired it", h.ID)
 	}
 	if !a.blocked {
 		a.state.Held = a.heldAt(h)
@@ -256,6 +270,20 @@ func (a *audit) passive(h *handled) (sent []workflow.Outgoing) {
 		a.state.Order = a.state.Order.Forgiven(h.ParentID)
 	}
 	return nil
+}
+
+// fires looks at what a row that moves nothing caused: a deadline that was fired
+// is the next row of the same commit.
+func (a *audit) fires(h *handled, next []handled) {
+	a.fired = ""
+	if h.Type != workflow.MessageType(workflow.FireDeadline) || h.outcome != workflow.Applied {
+		return
+	}
+	if len(next) == 0 || next[0].ID != h.ParentID || next[0].ParentID != h.ID {
+		a.fault("%s fired %s, and nothing came of it", h.ID, h.ParentID)
+		return
+	}
+	a.fired = h.ParentID
 }
 
 // message is a row as the message that was decided about.

@@ -89,6 +89,12 @@ func writeLedger(t *testing.T) *ledger {
 	tell(placed("refused"), reserved("refused"), captured("refused"),
 		say("refused", workflow.CancellationRequested, because))
 	tell(say("unplaced", workflow.CancellationRequested, because))
+	tell(placed("fired"))
+	fired, err := s.FireDeadline(t.Context(), workflow.Action{OrderID: "fired", Target: "fired:inventory-timeout:1", Reason: "they closed", Actor: "ada"})
+	require.NoError(t, err)
+	require.Equal(t, workflow.Applied, fired.Outcome)
+	_, _, err = d.Drain(t.Context())
+	require.NoError(t, err)
 	require.NoError(t, s.Close())
 
 	failing := func(o workflow.Order, m workflow.Message, held []workflow.Message) workflow.Result {
@@ -125,7 +131,7 @@ func TestASoundDatabaseHasNoFaults(t *testing.T) {
 	require.Empty(t, misheard(r, l.heard))
 	require.Empty(t, r.Unheard(l.heard))
 	require.Equal(t, map[string]int{
-		"Completed": 1, "AwaitingPayment": 1, "AwaitingShipment": 2, "Cancelled": 2, "NotStarted": 1, "blocked": 1,
+		"Completed": 1, "AwaitingPayment": 1, "AwaitingShipment": 2, "Cancelled": 3, "NotStarted": 1, "blocked": 1,
 	}, r.Endings())
 	require.Equal(t, []string{
 		"early: it is AwaitingShipment, and nothing says why", "paying: it is AwaitingPayment, and nothing says why",
@@ -170,6 +176,8 @@ func TestWhateverIsTamperedWithIsFound(t *testing.T) {
 		"a message is in the wrong place":  {`UPDATE journal SET place = 2 WHERE message_id = 'early/PaymentCaptured'`, "has place 2 in revision 3, not 1"},
 		"a dead command told nobody":       {`UPDATE outbox SET state = 'dead' WHERE message_id = 'paying:capture-payment:1'`, "is dead, and never died"},
 		"a death told nobody":              {`UPDATE outbox SET deaths = 1 WHERE message_id = 'paying:capture-payment:1'`, "died 1 times, and the order was told of 0"},
+		"a fired deadline is forgotten":    {`DELETE FROM journal WHERE message_id = 'fired:inventory-timeout:1'`, "fired fired:inventory-timeout:1, and nothing came of it"},
+		"nobody fired a deadline":          {`DELETE FROM journal WHERE message_id LIKE 'fired:fire-deadline:%'`, "was handled before it was due, and nobody fired it"},
 		"an order is blocked by nothing":   {`UPDATE orders SET blocked_by = 'nothing' WHERE order_id = 'paying'`, "it is blocked by nothing, and its line is []"},
 		"a later message is handled first": {`UPDATE journal SET outcome = 'Stale', place = 0, revision = 5 WHERE message_id = 'blocked/CancellationRequested'`,
 			"blocked/CancellationRequested was Stale before blocked/InventoryReserved, which came earlier and waited in line"},

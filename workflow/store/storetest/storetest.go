@@ -63,6 +63,10 @@ func Run(t *testing.T, empty func(testing.TB) Database) {
 		{"deadlines", deadlines()},
 		{"what only the passing of time brings about", sweeping()},
 		{"how long rows are kept", retention()},
+		{"what operators look at", searching()},
+		{"what operators do about rejected messages", settling()},
+		{"deadlines that a person fires", firing()},
+		{"what the audit is told", auditing()},
 		{"identity and lineage", lineage()},
 		{"against the model", model()},
 	} {

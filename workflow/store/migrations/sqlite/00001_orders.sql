@@ -19,8 +19,9 @@ CREATE TABLE orders (
   state      TEXT    NOT NULL CHECK (json_valid(state))
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX orders_by_status ON orders (status, updated_at);
-CREATE INDEX orders_blocked ON orders (order_id) WHERE blocked_by IS NOT NULL;
+-- What a list of orders is made from, without the orders themselves.
+CREATE INDEX orders_by_status ON orders (status, updated_at, order_id, created_at);
+CREATE INDEX orders_blocked ON orders (status, updated_at, order_id, created_at) WHERE blocked_by IS NOT NULL;
 CREATE INDEX orders_at_rest ON orders (updated_at, order_id) WHERE purged_at IS NULL AND status IN ('Completed', 'Cancelled');
 
 -- One row for each message that was handled, in the order of decision: the
@@ -49,6 +50,7 @@ CREATE TABLE journal (
   delivery_count INTEGER NOT NULL,
   received_at    TEXT    NOT NULL,
   decided_at     TEXT    NOT NULL,
+  audit          INTEGER NOT NULL DEFAULT 0, -- counts the row's events; positive while the last waits for the audit
   body           BLOB    NOT NULL,
   PRIMARY KEY (order_id, revision, place)
 ) STRICT, WITHOUT ROWID;
@@ -58,6 +60,7 @@ CREATE UNIQUE INDEX journal_by_message ON journal (order_id, message_id) WHERE o
 CREATE INDEX journal_held ON journal (order_id, revision, place) WHERE outcome = 'Held';
 CREATE INDEX journal_held_since ON journal (received_at) WHERE outcome = 'Held';
 CREATE INDEX journal_line ON journal (order_id, revision, place) WHERE outcome = 'Blocked';
+CREATE INDEX journal_audit ON journal (decided_at, order_id, revision, place) WHERE audit > 0;
 
 -- Messages decided on: commands to other services, and deadlines.
 CREATE TABLE outbox (
@@ -81,7 +84,11 @@ CREATE TABLE outbox (
   broker_sequence INTEGER,          -- of a scheduled message at the broker
   created_at      TEXT    NOT NULL, -- or sent again by a person since
   sent_at         TEXT,
+  died_at         TEXT,             -- when it was last given up
   closed_at       TEXT,             -- since when nobody wants it
+  audit_sent      INTEGER NOT NULL DEFAULT 0, -- each as in the journal: how often it was sent,
+  audit_dead      INTEGER NOT NULL DEFAULT 0, -- given up
+  audit_closed    INTEGER NOT NULL DEFAULT 0, -- and closed
   body            BLOB    NOT NULL, -- a deadline's is made when it is sent
   PRIMARY KEY (order_id, seq),
   CHECK ((purpose IS NULL) = (due_at IS NULL))
@@ -95,6 +102,9 @@ CREATE UNIQUE INDEX outbox_armed ON outbox (order_id, purpose) WHERE purpose IS 
 CREATE INDEX outbox_handed_over ON outbox (due_at) WHERE purpose IS NOT NULL AND state = 'sent';
 CREATE INDEX outbox_recall ON outbox (due_at) WHERE state = 'recall';
 CREATE INDEX outbox_dead ON outbox (order_id, seq) WHERE state = 'dead';
+CREATE INDEX outbox_audit_sent ON outbox (sent_at, order_id, seq) WHERE audit_sent > 0;
+CREATE INDEX outbox_audit_dead ON outbox (died_at, order_id, seq) WHERE audit_dead > 0;
+CREATE INDEX outbox_audit_closed ON outbox (closed_at, order_id, seq) WHERE audit_closed > 0;
 
 -- Messages that can never be accepted, under an identity of their own: a hash
 -- over what came. What is said of their order and type may be anything.
@@ -116,10 +126,21 @@ CREATE TABLE rejected (
   first_at       TEXT    NOT NULL,
   last_at        TEXT    NOT NULL,
   times          INTEGER NOT NULL,
+  settled        INTEGER NOT NULL DEFAULT 0, -- 1: a person settled it, and it did not come since
+  settlement     TEXT,             -- how it was last settled
+  settled_at     TEXT,
+  settled_by     TEXT,
+  settled_reason TEXT,
+  audit          INTEGER NOT NULL DEFAULT 0, -- each as in the journal: how often it came
+  audit_settled  INTEGER NOT NULL DEFAULT 0, -- and was settled
   body           BLOB    NOT NULL  -- its beginning
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX rejected_by_order ON rejected (order_id, first_at);
+CREATE INDEX rejected_open ON rejected (first_at, rejection_id) WHERE settled = 0;
+CREATE INDEX rejected_settled ON rejected (settled_at, rejection_id) WHERE settled = 1;
+CREATE INDEX rejected_audit ON rejected (last_at, rejection_id) WHERE audit > 0;
+CREATE INDEX rejected_audit_settled ON rejected (settled_at, rejection_id) WHERE audit_settled > 0;
 
 -- +goose Down
 DROP TABLE rejected;

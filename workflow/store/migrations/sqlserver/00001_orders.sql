@@ -19,9 +19,9 @@ CREATE TABLE dbo.orders (
   CONSTRAINT pk_orders PRIMARY KEY (order_id)
 );
 
-CREATE INDEX orders_by_status ON dbo.orders (status, updated_at);
+CREATE INDEX orders_by_status ON dbo.orders (status, updated_at, order_id, created_at);
 
-CREATE INDEX orders_blocked ON dbo.orders (order_id) WHERE blocked_by IS NOT NULL;
+CREATE INDEX orders_blocked ON dbo.orders (status, updated_at, order_id, created_at) WHERE blocked_by IS NOT NULL;
 
 CREATE INDEX orders_at_rest ON dbo.orders (updated_at, order_id) WHERE purged_at IS NULL AND status IN (N'Completed', N'Cancelled');
 
@@ -47,6 +47,7 @@ CREATE TABLE dbo.journal (
   delivery_count int            NOT NULL,
   received_at    datetime2(6)   NOT NULL,
   decided_at     datetime2(6)   NOT NULL,
+  audit          int            NOT NULL CONSTRAINT df_journal_audit DEFAULT 0,
   body           varbinary(max) NOT NULL,
   CONSTRAINT pk_journal PRIMARY KEY (order_id, revision, place),
   CONSTRAINT ck_journal_message CHECK (message_id <> N'')
@@ -59,6 +60,8 @@ CREATE INDEX journal_held ON dbo.journal (order_id, revision, place) WHERE outco
 CREATE INDEX journal_held_since ON dbo.journal (received_at) WHERE outcome = N'Held';
 
 CREATE INDEX journal_line ON dbo.journal (order_id, revision, place) WHERE outcome = N'Blocked';
+
+CREATE INDEX journal_audit ON dbo.journal (decided_at, order_id, revision, place) WHERE audit > 0;
 
 CREATE TABLE dbo.outbox (
   order_id        nvarchar(96)  COLLATE Latin1_General_100_BIN2 NOT NULL,
@@ -81,7 +84,11 @@ CREATE TABLE dbo.outbox (
   broker_sequence bigint         NULL,
   created_at      datetime2(6)   NOT NULL,
   sent_at         datetime2(6)   NULL,
+  died_at         datetime2(6)   NULL,
   closed_at       datetime2(6)   NULL,
+  audit_sent      int            NOT NULL CONSTRAINT df_outbox_audit_sent DEFAULT 0,
+  audit_dead      int            NOT NULL CONSTRAINT df_outbox_audit_dead DEFAULT 0,
+  audit_closed    int            NOT NULL CONSTRAINT df_outbox_audit_closed DEFAULT 0,
   body            varbinary(max) NOT NULL,
   CONSTRAINT pk_outbox PRIMARY KEY (order_id, seq),
   CONSTRAINT ck_outbox_order CHECK (order_id <> N''),
@@ -104,6 +111,12 @@ CREATE INDEX outbox_recall ON dbo.outbox (due_at) INCLUDE (broker_sequence) WHER
 
 CREATE INDEX outbox_dead ON dbo.outbox (order_id, seq) WHERE state = N'dead';
 
+CREATE INDEX outbox_audit_sent ON dbo.outbox (sent_at, order_id, seq) WHERE audit_sent > 0;
+
+CREATE INDEX outbox_audit_dead ON dbo.outbox (died_at, order_id, seq) WHERE audit_dead > 0;
+
+CREATE INDEX outbox_audit_closed ON dbo.outbox (closed_at, order_id, seq) WHERE audit_closed > 0;
+
 CREATE TABLE dbo.rejected (
   rejection_id   nvarchar(64)  COLLATE Latin1_General_100_BIN2 NOT NULL,
   order_id       nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL,
@@ -122,11 +135,26 @@ CREATE TABLE dbo.rejected (
   first_at       datetime2(6)   NOT NULL,
   last_at        datetime2(6)   NOT NULL,
   times          int            NOT NULL,
+  settled        int            NOT NULL CONSTRAINT df_rejected_settled DEFAULT 0,
+  settlement     nvarchar(16)   NULL,
+  settled_at     datetime2(6)   NULL,
+  settled_by     nvarchar(max)  NULL,
+  settled_reason nvarchar(max)  NULL,
+  audit          int            NOT NULL CONSTRAINT df_rejected_audit DEFAULT 0,
+  audit_settled  int            NOT NULL CONSTRAINT df_rejected_audit_settled DEFAULT 0,
   body           varbinary(max) NOT NULL,
   CONSTRAINT pk_rejected PRIMARY KEY (rejection_id)
 );
 
 CREATE INDEX rejected_by_order ON dbo.rejected (order_id, first_at);
+
+CREATE INDEX rejected_open ON dbo.rejected (first_at, rejection_id) WHERE settled = 0;
+
+CREATE INDEX rejected_settled ON dbo.rejected (settled_at, rejection_id) WHERE settled = 1;
+
+CREATE INDEX rejected_audit ON dbo.rejected (last_at, rejection_id) WHERE audit > 0;
+
+CREATE INDEX rejected_audit_settled ON dbo.rejected (settled_at, rejection_id) WHERE audit_settled > 0;
 
 -- +goose Down
 DROP TABLE dbo.rejected;
