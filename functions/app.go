@@ -5,6 +5,9 @@
 // Read registry.go first, which lists the functions; then message.go, the way
 // of one message; then hold.go, what becomes of one that cannot be handled; then
 // invoke.go, from outcome to answer; then bounds.go, how much is done at once.
+//
+// What people and programs reach over HTTP is listed in api.go: act.go is what
+// operators do, list.go how lists are told.
 package functions
 
 import (
@@ -72,6 +75,15 @@ type App struct {
 	Backlog Backlog // nil: what is not done yet is not counted
 	Sweeper Sweeper
 
+	// Operators and Database are for the people who look after the orders.
+	Operators Operators
+	Database  Database
+	// ReadOnly keeps operators from acting: they can look, and orders go on.
+	ReadOnly bool
+	// Limits are from when on an order counts as stuck; zero means
+	// workflow.LimitsFor deadlines of 24 hours.
+	Limits workflow.Limits
+
 	// Context ends all invocations when it ends: the process is about to. Nil
 	// never does.
 	Context context.Context //nolint:containedctx // the life of the process, which no call has
@@ -79,8 +91,10 @@ type App struct {
 	// Log takes one line for each invocation; nil is silence. The lines hold
 	// identities and outcomes, no bodies and nothing about customers.
 	Log *slog.Logger
-	// Now is the clock by which invocations are timed, for the log and telemetry
-	// only; nil leaves their duration out.
+	// Now is the clock by which invocations are timed, for the log and
+	// telemetry, and by which
+	// an order is told to be stuck. Nil leaves the duration of an invocation out,
+	// and whatever makes an order stuck by the passing of time.
 	Now func() time.Time
 	// Trace is told of each message that has come, before anything is decided
 	// about it. It returns the trace context under which the message is recorded
@@ -132,7 +146,7 @@ func (a App) Handler() http.Handler {
 			byPath["/"+f.name] = f
 		}
 	}
-	forwarded := orders()
+	forwarded := api(endpoints())
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path := r.URL.Path
 		if path == "/" {
@@ -140,8 +154,8 @@ func (a App) Handler() http.Handler {
 			return
 		}
 		f, known := byPath[path]
-		if _, ok := belowOrders(path); ok {
-			f, known = forwarded, true
+		if !known {
+			f, known = forwarded.route(r)
 		}
 		if !known {
 			f = function{serve: unknown}
@@ -171,6 +185,9 @@ func (a App) withDefaults() App {
 	}
 	if a.MaxMemory <= 0 {
 		a.MaxMemory = DefaultMaxMemory
+	}
+	if a.Limits.Age == nil {
+		a.Limits = workflow.LimitsFor(nil)
 	}
 	if a.decode == nil {
 		a.decode = workflow.Envelope.Decode

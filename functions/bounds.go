@@ -25,6 +25,8 @@ type shared struct {
 	// wait for each other.
 	first, rest *semaphore.Weighted
 
+	health *checked
+
 	mu   sync.Mutex
 	said workflow.Backlog
 }
@@ -35,8 +37,9 @@ const firstBytes = 64 << 10
 
 func share(a App) *shared {
 	s := &shared{
-		first: semaphore.NewWeighted(max(a.MaxMemory/4, firstBytes)),
-		rest:  semaphore.NewWeighted(max(a.MaxMemory-a.MaxMemory/4, a.MaxRequest+1)),
+		health: newChecked(),
+		first:  semaphore.NewWeighted(max(a.MaxMemory/4, firstBytes)),
+		rest:   semaphore.NewWeighted(max(a.MaxMemory-a.MaxMemory/4, a.MaxRequest+1)),
 	}
 	if a.Concurrent > 0 {
 		s.tries = semaphore.NewWeighted(int64(a.Concurrent))

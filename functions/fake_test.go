@@ -32,6 +32,7 @@ type world struct {
 	drain  func(context.Context) (int, bool, error)
 	count  func(context.Context) (workflow.Backlog, error)
 	sweep  func(context.Context) (workflow.Swept, error)
+	office // what operators have
 
 	mu         sync.Mutex
 	messages   []workflow.Message
@@ -101,7 +102,10 @@ func (w *world) Write(line []byte) (int, error) {
 }
 
 func (w *world) app() functions.App {
-	return functions.App{Process: w, Orders: w, Outbox: w, Backlog: w, Sweeper: w, Log: slog.New(slog.NewJSONHandler(w, nil))}
+	return functions.App{
+		Process: w, Orders: w, Outbox: w, Backlog: w, Sweeper: w, Operators: &w.office, Database: &w.office,
+		Log: slog.New(slog.NewJSONHandler(w, nil)),
+	}
 }
 
 // logged is the one line that was logged.

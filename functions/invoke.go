@@ -37,6 +37,7 @@ func (a App) invoke(w http.ResponseWriter, r *http.Request, f function) {
 	rec.status = answer.status
 	rec.log(ctx, a.Log)
 	a.observed(rec)
+	answer.head = r.Method == http.MethodHead
 	answer.write(w)
 }
 

@@ -1,51 +1,123 @@
 package functions
 
 import (
-	"net/http"
-	"strings"
+	"context"
+	"time"
+
+	"orderflow/workflow"
 )
 
-// ordersPath is where the host forwards requests to: its route prefix (api, in
-// host.json) and the route in orders/function.json.
-const ordersPath = "/api/orders"
+// ordersPath is where orders are, as callers write it.
+const ordersPath = apiPath + "orders"
 
-// belowOrders is what follows ordersPath in a path, and whether it is one of
-// them. The host matches a route in any case of letters and with a slash at its
-// end, and forwards the path as the caller wrote it.
-func belowOrders(path string) (rest string, ok bool) {
-	if len(path) < len(ordersPath) || !strings.EqualFold(path[:len(ordersPath)], ordersPath) {
-		return "", false
+// listOrders lists orders, the one decided about last first.
+func listOrders(c *call) reply {
+	f := filter{c: c}
+	search := workflow.Search{
+		Statuses: f.statuses(), Prefix: f.prefix(), Blocked: f.yes("blocked"), Top: f.top(), After: f.after(),
 	}
-	rest = path[len(ordersPath):]
-	if rest != "" && rest[0] != '/' {
-		return "", false
-	}
-	return strings.TrimSuffix(strings.TrimPrefix(rest, "/"), "/"), true
+	search.CreatedFrom, search.CreatedTo = f.span("createdTimeFrom", "createdTimeTo")
+	search.UpdatedFrom, search.UpdatedTo = f.span("lastUpdatedTimeFrom", "lastUpdatedTimeTo")
+	return c.tellOrders(&f, search, f.yes("stuck"))
 }
 
-// orders is the door for people and programs that speak HTTP:
-// POST /api/orders places an order, GET /api/orders/{id} tells its story. The
-// host forwards the caller's request as it is, once it has checked the key.
-func orders() function {
-	return function{name: "orders", forwarded: true, serve: serveOrders}
+// listStuck lists the orders that are stuck.
+func listStuck(c *call) reply {
+	f := filter{c: c}
+	search := workflow.Search{Statuses: f.statuses(), Prefix: f.prefix(), Top: f.top(), After: f.after()}
+	return c.tellOrders(&f, search, true)
 }
 
-func serveOrders(a App, r *http.Request, rec *record) reply {
-	id, _ := belowOrders(r.URL.Path)
-	switch {
-	case id == "" && r.Method == http.MethodPost:
-		return place(a, r, rec)
-	case id == "":
-		return notAllowed(rec, "orders are placed with POST "+ordersPath, http.MethodPost)
-	case r.Method == http.MethodGet || r.Method == http.MethodHead:
-		return show(a, r, rec, id)
-	default:
-		return notAllowed(rec, "an order is read with GET "+ordersPath+"/{id}", http.MethodGet, http.MethodHead)
+func (c *call) tellOrders(f *filter, search workflow.Search, stuck bool) reply {
+	format := f.format()
+	if refusal, ok := f.refusal(); !ok {
+		return refusal
 	}
+	find := c.findOrders
+	if stuck {
+		find = c.findStuck
+	}
+	page, err := find(c.r.Context(), search)
+	if err != nil {
+		return c.readFailed("the orders", err)
+	}
+	return tellPage(c, columns[workflow.Listed]{
+		{"orderId", func(l *workflow.Listed) any { return l.Order.ID }},
+		{"status", func(l *workflow.Listed) any { return l.Order.Status }},
+		{"version", func(l *workflow.Listed) any { return l.Order.Version }},
+		{"revision", func(l *workflow.Listed) any { return l.Revision }},
+		{"createdAt", func(l *workflow.Listed) any { return moment(l.CreatedAt) }},
+		{"since", func(l *workflow.Listed) any { return moment(l.Since) }},
+		{"updatedAt", func(l *workflow.Listed) any { return moment(l.UpdatedAt) }},
+		{"deadlineAt", func(l *workflow.Listed) any { return moment(l.DeadlineAt) }},
+		{"blockedBy", func(l *workflow.Listed) any { return l.BlockedBy }},
+		{"problem", func(l *workflow.Listed) any { return l.Order.Problem }},
+		{"stuck", func(l *workflow.Listed) any {
+			why := []string{}
+			for _, s := range c.stuck(*l) {
+				why = append(why, s.Why)
+			}
+			return why
+		}},
+	}, page, format)
 }
 
-func notAllowed(rec *record, remedy string, methods ...string) reply {
-	answer := rec.refuse(http.StatusMethodNotAllowed, "this path does not take this method", remedy)
-	answer.header.Set("Allow", strings.Join(methods, ", "))
-	return answer
+// stuck is why an order is stuck, by the clock of the app.
+func (c *call) stuck(l workflow.Listed) []workflow.Stuck {
+	var now time.Time
+	if c.Now != nil {
+		now = c.Now()
+	}
+	return workflow.WhyStuck(l, now, c.Limits)
+}
+
+func (c *call) findOrders(ctx context.Context, search workflow.Search) (page workflow.Page[workflow.Listed], err error) {
+	err = c.try(ctx, func(ctx context.Context) (err error) {
+		page, err = c.Operators.Orders(ctx, search)
+		return err
+	})
+	return page, err
+}
+
+// mostLooks is how many pages of orders are looked through for those that are
+// stuck, at most, before an answer is given.
+const mostLooks = 20
+
+// findStuck looks for orders that are stuck. A page of them may be short, or
+// empty, and not be the last one: only a page without a token is. Without
+// statuses it looks through those in which an order waits for something; what is
+// left over from one that has ended is counted in the backlog.
+func (c *call) findStuck(ctx context.Context, search workflow.Search) (workflow.Page[workflow.Listed], error) {
+	if search.Statuses == nil && !search.Blocked {
+		search.Statuses = waitingStatuses()
+	}
+	var found workflow.Page[workflow.Listed]
+	top := search.Top
+	for range mostLooks {
+		search.Top = top - len(found.Items)
+		page, err := c.findOrders(ctx, search)
+		if err != nil {
+			return found, err
+		}
+		for _, l := range page.Items {
+			if len(c.stuck(l)) > 0 {
+				found.Items = append(found.Items, l)
+			}
+		}
+		found.Next, search.After = page.Next, page.Next
+		if page.Next == "" || len(found.Items) == top {
+			break
+		}
+	}
+	return found, nil
+}
+
+func waitingStatuses() []workflow.Status {
+	var all []workflow.Status
+	for _, row := range workflow.Table() {
+		if row.WaitsFor != "" {
+			all = append(all, row.Status)
+		}
+	}
+	return all
 }

@@ -61,12 +61,12 @@ func TestAnOrderPlacedOverHTTPIsTheSameMessageAsOverTheBroker(t *testing.T) {
 	want.Conversation = "" // the process makes it the message's own ID
 	require.Equal(t, want, got.Envelope)
 	require.Equal(t, placedFacts(), got.Facts)
-	require.Equal(t, workflow.Delivery{Function: "orders"}, got.Delivery)
+	require.Equal(t, workflow.Delivery{Function: "place-order"}, got.Delivery)
 
 	var broker world
 	broker.post(t, "/order-placed", fixture(t, "order-placed.binary"))
 	require.Equal(t, broker.onlyMessage(t).Fingerprint, got.Fingerprint)
-	require.Equal(t, "orders", w.logged(t)["function"])
+	require.Equal(t, "place-order", w.logged(t)["function"])
 	require.NotContains(t, w.log.String(), "Zoë")
 }
 
@@ -207,7 +207,11 @@ func TestARequestThatIsNoOrderIsRefusedAndSaysWhy(t *testing.T) {
 func TestOtherMethodsAreRefusedWithThoseThatAreAllowed(t *testing.T) {
 	t.Parallel()
 	var w world
-	for path, allow := range map[string]string{"/api/orders": "POST", "/api/orders/": "POST", "/api/orders/order-42": "GET, HEAD"} {
+	for path, allow := range map[string]string{
+		"/api/orders": "GET, HEAD, POST", "/api/orders/": "GET, HEAD, POST", "/api/orders/order-42": "GET, HEAD",
+		"/api/orders/order-42/cancel": "POST", "/api/operations/rejected/r-1": "GET, HEAD", "/api/operations/rejected/r-1/discard": "POST",
+		"/api/health/ready": "GET, HEAD",
+	} {
 		for _, method := range []string{http.MethodPut, http.MethodDelete, http.MethodPatch, http.MethodOptions} {
 			answer := send(w.app().Handler(), newRequest(t, method, path, http.NoBody))
 			require.Equal(t, allow, answer.Header().Get("Allow"))

@@ -24,7 +24,8 @@ type placed struct {
 // place starts an order as an OrderPlaced message would, and waits for what is
 // decided. The same request sent again, after whatever answer or none, is the
 // same message: it never starts a second order.
-func place(a App, r *http.Request, rec *record) reply {
+func place(c *call) reply {
+	a, r, rec := c.App, c.r, c.rec
 	envelope, wrong, err := readOrder(a, r, rec)
 	rec.arrived(envelope, workflow.Delivery{Function: rec.function})
 	if err != nil {

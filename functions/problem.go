@@ -10,13 +10,18 @@ type problemBody struct {
 	Status int    `json:"status"`
 	Detail string `json:"detail"`
 	Remedy string `json:"remedy"`
+
+	// What an operator needs who was refused: which version the order is at, and
+	// what may be done about it.
+	Version *int64     `json:"version,omitempty"`
+	Allowed []possible `json:"allowed,omitempty"`
 }
 
 // problem is an error for a caller of the API.
 func problem(status int, detail, remedy string) reply {
 	return reply{
 		status: status, contentType: problemType, header: http.Header{"Cache-Control": {"no-store"}},
-		body: problemBody{"about:blank", http.StatusText(status), status, detail, remedy},
+		body: problemBody{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: detail, Remedy: remedy},
 	}
 }
 

@@ -20,8 +20,9 @@ type function struct {
 	// not what may be: the type of a message decides what happens, so a known
 	// one that arrives at another function is handled all the same.
 	types []workflow.MessageType
-	// forwarded: the host passes on the caller's own request and hands the
-	// answer back as it is.
+	// forwarded: the host passes on the caller's own request, once it has checked
+	// the key, and hands the answer back as it is. What serves it stands in the
+	// table of api.go.
 	forwarded bool
 	serve     serveFunc
 }
@@ -41,7 +42,12 @@ func registry() []function {
 		compensationTimeout(),
 		outboxDispatch(),
 		sweep(),
-		orders(),
+		{name: "place-order", forwarded: true},
+		{name: "orders", forwarded: true},
+		{name: "order-actions", forwarded: true},
+		{name: "operations", forwarded: true},
+		{name: "operation-actions", forwarded: true},
+		{name: "health", forwarded: true},
 	}
 }
 

@@ -18,7 +18,7 @@ type binding struct {
 	TopicName, SubscriptionName       string
 	Connection, Cardinality, DataType string
 	IsSessionsEnabled                 any
-	Schedule, Route                   string
+	Schedule, Route, AuthLevel        string
 	Methods                           []string
 }
 
@@ -57,7 +57,7 @@ func TestEachFunctionHasItsFolderAndEachMessageFunctionItsSubscription(t *testin
 	}
 }
 
-func TestTheTimersAndTheForwardedFunctionAreBoundAsTheyAreServed(t *testing.T) {
+func TestTheTimersAndTheForwardedFunctionsAreBoundAsTheyAreServed(t *testing.T) {
 	t.Parallel()
 	found := folders(t)
 	for name, schedule := range map[string]string{"outbox-dispatch": "%OutboxSchedule%", "sweep": "%SweepSchedule%"} {
@@ -67,12 +67,18 @@ func TestTheTimersAndTheForwardedFunctionAreBoundAsTheyAreServed(t *testing.T) {
 		require.Equal(t, schedule, found[name][0].Schedule)
 	}
 
-	require.Len(t, found["orders"], 2, "only one HTTP trigger and one HTTP output make the host forward")
-	require.Equal(t, "httpTrigger", found["orders"][0].Type)
-	require.Equal(t, "orders/{id?}", found["orders"][0].Route)
-	require.ElementsMatch(t, []string{"get", "post"}, found["orders"][0].Methods)
-	require.Equal(t, "http", found["orders"][1].Type)
-	require.Equal(t, "out", found["orders"][1].Direction)
+	for name, want := range map[string]binding{
+		"orders":            {Route: "orders/{id?}/{view?}", Methods: []string{"get", "head"}, AuthLevel: "function"},
+		"place-order":       {Route: "orders", Methods: []string{"post"}, AuthLevel: "function"},
+		"order-actions":     {Route: "orders/{id}/{action}", Methods: []string{"post"}, AuthLevel: "function"},
+		"operations":        {Route: "operations/{*what}", Methods: []string{"get", "head"}, AuthLevel: "function"},
+		"operation-actions": {Route: "operations/{*what}", Methods: []string{"post"}, AuthLevel: "function"},
+		"health":            {Route: "health/{kind:alpha}", Methods: []string{"get", "head"}, AuthLevel: "anonymous"},
+	} {
+		want.Type, want.Direction, want.Name = "httpTrigger", "in", "req"
+		output := binding{Type: "http", Direction: "out", Name: "$return"}
+		require.Equal(t, []binding{want, output}, found[name], "%s: only one HTTP trigger and one HTTP output make the host forward", name)
+	}
 
 	var host struct {
 		CustomHandler struct{ EnableForwardingHTTPRequest bool }
@@ -111,7 +117,7 @@ func TestEveryTypeThatComesFromTheBrokerIsSubscribedExactlyOnce(t *testing.T) {
 func TestNamesAreUniqueAndCallersMayKeepWhatTheyAreGiven(t *testing.T) {
 	t.Parallel()
 	names := functions.Names()
-	require.Len(t, names, 13)
+	require.Len(t, names, 18)
 	sorted := slices.Sorted(slices.Values(names))
 	require.Equal(t, sorted, slices.Compact(slices.Clone(sorted)))
 	functions.Subscriptions()[0].Types[0] = "changed"

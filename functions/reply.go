@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"net/http"
+	"strconv"
 )
 
 const (
@@ -18,7 +19,8 @@ type reply struct {
 	status      int
 	header      http.Header
 	contentType string
-	body        any
+	body        any  // as JSON; plain as it is; nil for none
+	head        bool // the caller wants to know about it only
 }
 
 // settlement is the answer to the host. The host needs a JSON object, however
@@ -37,18 +39,31 @@ func settlement(status int, line string) reply {
 // write sends the answer. What cannot be sent any more is lost on a caller that
 // has gone; the broker will deliver again.
 func (r reply) write(w http.ResponseWriter) {
+	text, given := r.body.(plain)
+	if !given && r.body != nil {
+		text = r.encode()
+	}
+	header := w.Header()
+	maps.Copy(header, r.header)
+	if r.body != nil {
+		header.Set("Content-Type", r.contentType)
+		if r.head {
+			header.Set("Content-Length", strconv.Itoa(len(text)))
+			text = nil
+		}
+	}
+	w.WriteHeader(r.status)
+	_, _ = w.Write(text)
+}
+
+// encode is the body as JSON.
+func (r *reply) encode() []byte {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(r.body); err != nil {
-		text.Reset()
-		text.WriteString(`{"Outputs":{},"Logs":["the answer could not be written"],"ReturnValue":null}` + "\n")
 		r.status, r.contentType = http.StatusInternalServerError, jsonType
+		return []byte(`{"Outputs":{},"Logs":["the answer could not be written"],"ReturnValue":null}`)
 	}
-	text.Truncate(text.Len() - 1) // the encoder ends with a new line
-	header := w.Header()
-	maps.Copy(header, r.header)
-	header.Set("Content-Type", r.contentType)
-	w.WriteHeader(r.status)
-	_, _ = w.Write(text.Bytes())
+	return bytes.TrimSuffix(text.Bytes(), []byte("\n"))
 }

@@ -3,8 +3,8 @@ package functions
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
+	"strconv"
 	"time"
 
 	"orderflow/workflow"
@@ -31,6 +31,8 @@ type story struct {
 	Line      []string          `json:"line"` // MessageIds: what blocks the order and what waits behind it
 	Held      []string          `json:"held"` // MessageIds
 	Rejected  []refusal         `json:"rejected"`
+	Stuck     []string          `json:"stuck"`   // why it counts as stuck
+	Allowed   []possible        `json:"allowed"` // what an operator may do now
 }
 
 type deadline struct {
@@ -77,21 +79,69 @@ type refusal struct {
 	Times     int                  `json:"times"`
 }
 
-// show tells the story of one order.
-func show(a App, r *http.Request, rec *record, id string) reply {
-	rec.envelope.OrderID = id
-	if workflow.OrderIDFault(id) != "" {
-		return rec.refuse(http.StatusBadRequest, "the last part of the path cannot be the ID of an order",
-			fmt.Sprintf("ask for an ID of 1 to %d letters, digits and . _ ~ -", workflow.MaxOrderIDLength))
+// show tells the story of one order. Its entity tag begins with the version,
+// which is all that If-Match compares.
+func show(c *call) reply {
+	told, refusal, ok := c.look()
+	if !ok {
+		return refusal
 	}
-	told, err := a.story(r.Context(), id)
+	text := tell(told)
+	for _, s := range c.stuck(told.Listed()) {
+		text.Stuck = append(text.Stuck, s.Why)
+	}
+	body := jsonOf(text)
+	return c.toldAs(tagOf(body, strconv.FormatInt(told.Order.Version, 10)), jsonType, body)
+}
+
+// history is the journal of an order by itself.
+func history(c *call) reply {
+	f := filter{c: c}
+	format := f.format()
+	if refusal, ok := f.refusal(); !ok {
+		return refusal
+	}
+	told, refusal, ok := c.look()
+	if !ok {
+		return refusal
+	}
+	return tellPage(c, columns[workflow.Entry]{
+		{"at", func(e *workflow.Entry) any { return moment(e.At) }},
+		{"messageId", func(e *workflow.Entry) any { return e.MessageID }},
+		{"type", func(e *workflow.Entry) any { return e.Type }},
+		{"parentId", func(e *workflow.Entry) any { return e.ParentID }},
+		{"outcome", func(e *workflow.Entry) any { return e.Outcome }},
+		{"reason", func(e *workflow.Entry) any { return e.Reason }},
+		{"from", func(e *workflow.Entry) any { return e.From }},
+		{"to", func(e *workflow.Entry) any { return e.To }},
+		{"version", func(e *workflow.Entry) any { return e.Version }},
+		{"emitted", func(e *workflow.Entry) any { return list(e.Emitted) }},
+	}, workflow.Page[workflow.Entry]{Items: told.Journal}, format)
+}
+
+// diagram draws the process, in Mermaid's text, with the order's place marked.
+func diagram(c *call) reply {
+	told, refusal, ok := c.look()
+	if !ok {
+		return refusal
+	}
+	return c.told("text/plain; charset=utf-8", []byte(workflow.MermaidOf(told.Order)))
+}
+
+// look is the story of the order that a call is about, or why there is none.
+func (c *call) look() (told workflow.Story, refusal reply, ok bool) {
+	if refusal, ok := c.aboutOrder(); !ok {
+		return told, refusal, false
+	}
+	told, err := c.story(c.r.Context(), c.id)
 	if errors.Is(err, workflow.ErrNoOrder) {
-		return rec.refuse(http.StatusNotFound, "nothing is known of order "+id, "check the ID, which is case-sensitive; an order is known once it is placed")
+		return told, c.rec.refuse(http.StatusNotFound, "nothing is known of order "+c.id,
+			"check the ID, which is case-sensitive; an order is known once it is placed"), false
 	}
 	if err != nil {
-		return retryLater(rec, fmt.Errorf("read the story of an order: %w", err), "the order cannot be read at the moment", "ask again")
+		return told, c.readFailed("the order", err), false
 	}
-	return ok(http.StatusOK, tell(told))
+	return told, reply{}, true
 }
 
 // story reads the story of an order.
@@ -133,6 +183,8 @@ func tell(s workflow.Story) story {
 			d.ID, d.Type, d.State, d.Attempts, d.Refusals, nextAttempt(d), moment(d.SentAt), moment(d.ClosedAt), d.LastError,
 		})
 	}
+	told.Stuck = []string{}
+	told.Allowed = possibilities(s)
 	for _, r := range s.Rejected {
 		told.Rejected = append(told.Rejected, refusal{moment(r.At), r.MessageID, r.Type, r.Reason, r.Times})
 	}

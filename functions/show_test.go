@@ -43,7 +43,7 @@ func TestTheStoryOfAnOrderAnswersWhyItWaits(t *testing.T) {
 	answer := send(w.app().Handler(), newRequest(t, http.MethodGet, "/api/orders/order-42", http.NoBody))
 	require.Equal(t, 200, answer.Code)
 	require.Equal(t, "application/json", answer.Header().Get("Content-Type"))
-	require.Equal(t, "no-store", answer.Header().Get("Cache-Control"))
+	require.Equal(t, "private, no-cache", answer.Header().Get("Cache-Control"))
 	require.JSONEq(t, `{
 		"orderId": "order-42", "status": "AwaitingPayment",
 		"meaning": "the goods are held and the customer's payment was asked for",
@@ -65,7 +65,9 @@ func TestTheStoryOfAnOrderAnswersWhyItWaits(t *testing.T) {
 		}],
 		"blockedBy": null, "line": [],
 		"held": ["shipping:confirmed:1"],
-		"rejected": [{"at": "2026-07-19T10:02:00Z", "messageId": "m-1", "type": "OrderPlaced", "reason": "conflict", "times": 2}]
+		"rejected": [{"at": "2026-07-19T10:02:00Z", "messageId": "m-1", "type": "OrderPlaced", "reason": "conflict", "times": 2}],
+		"stuck": [],
+		"allowed": [{"action": "cancel"}, {"action": "fire-deadline", "deadlineId": "order-42:payment-timeout:1"}]
 	}`, answer.Body.String())
 }
 
@@ -79,6 +81,7 @@ func TestAnOrderOfWhichLittleIsKnownHasEmptyListsAndNoTimes(t *testing.T) {
 		"orderId": "order-42", "status": "NotStarted", "meaning": "messages came before the order itself", "waitsFor": "OrderPlaced",
 		"facts": [], "version": 0, "revision": 0, "since": null, "createdAt": null, "updatedAt": null, "deadline": null,
 		"effects": [], "outbox": [], "blockedBy": null, "line": [], "held": [], "rejected": [],
+		"stuck": [], "allowed": [{"action": "cancel"}],
 		"journal": [{"at": null, "messageId": "", "type": "", "parentId": "", "outcome": "", "reason": "", "from": "", "to": "", "version": 0, "emitted": []}]
 	}`, answer.Body.String())
 }
@@ -114,8 +117,11 @@ func TestAnOrderThatIsNotThereOrCannotBeReadSaysSo(t *testing.T) {
 		{"/api/orders/order-42", fmt.Errorf("load: %w", workflow.ErrNoOrder), 404},
 		{"/api/orders/order-42", errors.New("the database is away"), 503},
 		{"/api/orders/order%2042", nil, 400},
-		{"/api/orders/a/b", nil, 400},
+		{"/api/orders/a/b", nil, 404},
 		{"/api/orders/a%2Fb", nil, 400},
+		{"/api/orders/a%2Fhistory", nil, 400},
+		{"/api/orders/a%2Fb/history", nil, 400},
+		{"/api/orders/a%5Cb/diagram", nil, 400},
 		{"/api/orders/" + strings.Repeat("x", 97), nil, 400},
 		{"/api/orders/%27%3BDROP%20TABLE", nil, 400},
 	} {
@@ -129,6 +135,7 @@ func TestAnOrderIsFoundHoweverTheHostLetsItsPathBeWritten(t *testing.T) {
 	t.Parallel()
 	for path, id := range map[string]string{
 		"/api/orders/order-42": "order-42", "/API/Orders/order-42": "order-42", "/api/orders/order-42/": "order-42", "/api/orders/Order-42": "Order-42",
+		"/api/order%73/order-42/HISTORY": "order-42", "/api/orders/order-42/diagram/": "order-42",
 	} {
 		var asked string
 		w := world{story: func(_ context.Context, id string) (workflow.Story, error) {

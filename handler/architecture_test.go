@@ -32,6 +32,7 @@ var rooms = []struct {
 	{"workflow/outbox", []string{"workflow"}, "rows and sender are interfaces of its own"},
 	{"functions", []string{"workflow"}, "the host's wire ends here"},
 	{"handler/internal/servicebus", []string{"workflow"}, "it sends workflow messages"},
+	{"handler/internal/audit", []string{"workflow"}, "it writes workflow events; what tells it of them is an interface of its own"},
 	{"handler/internal/localbus", nil, "it is a broker and knows nothing of orders"},
 	{"handler/internal/amqp", nil, "it is a protocol and knows nothing of brokers"},
 	{"handler/internal/busserver", []string{"handler/internal/amqp", "handler/internal/localbus"}, "it speaks for the broker"},
@@ -39,7 +40,8 @@ var rooms = []struct {
 	{"handler/internal/telemetry", []string{"workflow", "functions"}, "it tells others what the functions and the sender do"},
 	{"handler/internal/simulation", []string{"workflow"}, "its services are ordinary clients; its samples name endings"},
 	{"handler", []string{
-		"workflow", "workflow/store", "workflow/outbox", "functions", "handler/internal/servicebus", "handler/internal/telemetry",
+		"workflow", "workflow/store", "workflow/outbox", "functions", "handler/internal/servicebus", "handler/internal/audit",
+		"handler/internal/telemetry",
 		"handler/internal/localbus", "handler/internal/busserver", "handler/internal/funchost", "handler/internal/simulation",
 	}, "it wires everything"},
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/google/uuid"
 
 	"orderflow/functions"
+	"orderflow/handler/internal/audit"
 	"orderflow/handler/internal/servicebus"
 	"orderflow/handler/internal/telemetry"
 	"orderflow/workflow"
@@ -112,8 +113,15 @@ func (h *handler) run(ctx context.Context, listener net.Listener, database strin
 	defer cancel()
 	failed := make(chan error, 3) // each goroutine fails once at most
 
-	wake := make(chan struct{}, 1)
+	wake, auditWake := make(chan struct{}, 1), make(chan struct{}, 1)
 	orders := &lateStore{ready: make(chan struct{})}
+	var auditor *audit.Writer
+	if h.settings.audited() {
+		var err error
+		if auditor, err = audit.New(h.settings.auditStorage(), orders, h.log); err != nil {
+			return errors.Join(err, listener.Close())
+		}
+	}
 	dispatcher := h.dispatcher(orders)
 	life, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer end(nil)
@@ -135,10 +143,8 @@ func (h *handler) run(ctx context.Context, listener net.Listener, database strin
 	wg.Go(func() {
 		options := h.settings.storeOptions()
 		options.Wake = func() {
-			select {
-			case wake <- struct{}{}:
-			default: // it is awake
-			}
+			nudge(wake)
+			nudge(auditWake)
 		}
 		options.Decided = h.watch.Decided()
 		if h.adjust != nil {
@@ -155,6 +161,9 @@ func (h *handler) run(ctx context.Context, listener net.Listener, database strin
 				failed <- fmt.Errorf("SqlConnection: %w", err)
 			}
 		})
+		if auditor != nil {
+			wg.Go(func() { auditor.Run(ctx, auditWake) })
+		}
 		options.Wake() // what a former process left is sent now
 		dispatcher.Run(ctx, wake)
 	})
@@ -185,6 +194,14 @@ func (h *handler) run(ctx context.Context, listener net.Listener, database strin
 	}
 }
 
+// nudge wakes whoever sleeps on a channel, if it is not awake.
+func nudge(wake chan<- struct{}) {
+	select {
+	case wake <- struct{}{}:
+	default:
+	}
+}
+
 // dispatcher sends what orders decided to send.
 func (h *handler) dispatcher(rows outbox.Rows) *outbox.Dispatcher {
 	s := &h.settings
@@ -203,6 +220,7 @@ func (h *handler) app(life context.Context, orders *lateStore, out functions.Out
 		Process: orders, Orders: orders, Outbox: out, Backlog: orders, Sweeper: orders,
 		Log: h.log, Now: time.Now, Context: life, Deadline: s.HandlerDeadline,
 		HoldFrom: s.HoldFromDelivery, Concurrent: s.concurrent(),
+		Operators: orders, Database: orders, ReadOnly: s.ReadOnly, Limits: workflow.LimitsFor(s.deadlines()),
 	})
 }
 

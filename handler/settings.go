@@ -10,6 +10,7 @@ import (
 
 	"github.com/caarlos0/env/v11"
 
+	"orderflow/handler/internal/audit"
 	"orderflow/handler/internal/servicebus"
 	"orderflow/workflow"
 	"orderflow/workflow/store"
@@ -52,6 +53,11 @@ type settings struct {
 
 	HandlerDeadline  time.Duration `env:"HandlerDeadline" envDefault:"60s"`
 	HoldFromDelivery int           `env:"HoldFromDelivery" envDefault:"8"`
+	ReadOnly         bool          `env:"ReadOnly" envDefault:"false"`
+
+	AuditStorage         string `env:"AuditStorage"`
+	AuditStorageURI      string `env:"AuditStorage__tableServiceUri"`
+	AuditStorageClientID string `env:"AuditStorage__clientId"`
 }
 
 // readSettings reads and checks the settings. Its error names each setting that
@@ -195,8 +201,12 @@ func nameSetting(err error, environ map[string]string) (string, error) {
 	name, want := parse.Name, `a length of time such as "90s", "24h" or "168h"`
 	if field, ok := reflect.TypeFor[settings]().FieldByName(parse.Name); ok {
 		name = field.Tag.Get("env")
-		if field.Type.Kind() == reflect.Int {
+		switch field.Type.Kind() {
+		case reflect.Int:
 			want = "a whole number"
+		case reflect.Bool:
+			want = "true or false"
+		default:
 		}
 	}
 	return name, fmt.Errorf(`%s must be %s; it is %q`, name, want, environ[name])
@@ -211,7 +221,17 @@ func (s *settings) checkServe() error {
 	case s.ServiceBus != "" && s.ServiceBusNamespace != "":
 		wrong = append(wrong, errors.New("ServiceBusConnection and ServiceBusConnection__fullyQualifiedNamespace are both set: set one"))
 	}
+	if s.AuditStorage != "" && s.AuditStorageURI != "" {
+		wrong = append(wrong, errors.New("AuditStorage and AuditStorage__tableServiceUri are both set: set one, or none for no audit"))
+	}
 	return errors.Join(wrong...)
+}
+
+// audited reports whether an audit is kept.
+func (s *settings) audited() bool { return s.AuditStorage != "" || s.AuditStorageURI != "" }
+
+func (s *settings) auditStorage() audit.Connection {
+	return audit.Connection{String: s.AuditStorage, ServiceURI: s.AuditStorageURI, ClientID: s.AuditStorageClientID}
 }
 
 // checkDatabase checks which database is meant; what it says of an address
@@ -231,7 +251,7 @@ func (s *settings) checkDatabase() error {
 // storeOptions are the settings that the store needs.
 func (s *settings) storeOptions() store.Options {
 	return store.Options{
-		Now: time.Now, Deadlines: s.deadlines(), SendAhead: s.TimeoutSendAhead,
+		Now: time.Now, Deadlines: s.deadlines(), SendAhead: s.TimeoutSendAhead, Audit: s.audited(),
 		EarlyLimit: s.EarlyLimit, Retention: s.Retention, DuplicateDetection: s.DuplicateDetection,
 		MaxConnections: s.SQLMaxConnections, ConnectionLifetime: s.SQLConnectionLifetime, Timeout: s.SQLTimeout,
 	}

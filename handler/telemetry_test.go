@@ -123,8 +123,8 @@ func TestAnOrdersMessagesThroughTheFunctionsTheOutboxAndTheServicesAreOneTrace(t
 		without(c.resource, "service.version", "service.instance.id", "telemetry.sdk.version"))
 
 	for _, series := range []string{
-		"orderflow.invocations orders Applied", "orderflow.invocations payment-result Applied", "orderflow.invocations outbox-dispatch Done",
-		"orderflow.invocation.duration orders Applied", "orderflow.invocation.duration outbox-dispatch Done",
+		"orderflow.invocations place-order Applied", "orderflow.invocations payment-result Applied", "orderflow.invocations outbox-dispatch Done",
+		"orderflow.invocation.duration place-order Applied", "orderflow.invocation.duration outbox-dispatch Done",
 		"orderflow.deliveries payment-result", "orderflow.deliveries shipment-result",
 		"orderflow.transitions NotStarted AwaitingInventory", "orderflow.transitions AwaitingInventory AwaitingPayment",
 		"orderflow.transitions AwaitingPayment AwaitingShipment", "orderflow.transitions AwaitingShipment Completed",
@@ -451,8 +451,8 @@ func TestWhatGoesWrongIsAnErrorOfTheSpanAndNothingOfABodyIsTold(t *testing.T) {
 		a.named("POST /api/orders")[0].attributes["http.response.status_code"], a.named("POST /api/orders")[1].attributes["http.response.status_code"],
 	})
 	require.Equal(t, 1, a.count("orderflow.invocations unknown Refused"))
-	require.Equal(t, 1, a.count("orderflow.invocations orders Refused"))
-	require.Equal(t, -1, a.count("orderflow.deliveries orders"), "what the broker did not deliver is no delivery")
+	require.Equal(t, 1, a.count("orderflow.invocations place-order Refused"))
+	require.Equal(t, -1, a.count("orderflow.deliveries place-order"), "what the broker did not deliver is no delivery")
 	require.NotContains(t, strings.Join(a.series(), "\n"), "lateness", "nothing of this was a deadline")
 	requireNoIDs(t, a.collector)
 }

@@ -68,8 +68,9 @@ func TestLoadReadsThisRepositorysOwnFolders(t *testing.T) {
 	require.Equal(t, &ServiceBusTrigger{Binding: "message", Topic: "orders", Subscription: "payment-result", Binary: true}, byName["payment-result"].ServiceBus)
 	require.Equal(t, "*/5 * * * * *", byName["outbox-dispatch"].Timer.Schedule.String())
 	require.Equal(t, "0 * * * * *", byName["sweep"].Timer.Schedule.String())
-	require.Equal(t, "api/orders/{id?}", byName["orders"].HTTP.Route.String())
-	require.Equal(t, []string{"GET", "POST"}, byName["orders"].HTTP.Methods)
+	require.Equal(t, "api/orders/{id?}/{view?}", byName["orders"].HTTP.Route.String())
+	require.Equal(t, []string{"GET", "HEAD"}, byName["orders"].HTTP.Methods)
+	require.Equal(t, "anonymous", byName["health"].HTTP.AuthLevel)
 }
 
 func TestLoadKnowsTheHostsDefaults(t *testing.T) {
@@ -206,7 +207,13 @@ func TestLoadRefusesRoutesThatCollide(t *testing.T) {
 	files := plainFiles()
 	files["orders-too/function.json"] = strings.Replace(plainHTTP, "orders/{id?}", "Orders/{number?}", 1)
 	_, err := Load(folder(files), plainSettings)
-	require.ErrorContains(t, err, `is the route of orders too`)
+	require.ErrorContains(t, err, `"api/Orders/{number?}" and the route of orders, "api/orders/{id?}", are for the same requests`)
+	files["orders-too/function.json"] = strings.ReplaceAll(strings.Replace(plainHTTP, "orders/{id?}", "orders/{*rest}", 1), `"get", "post"`, `"get"`)
+	_, err = Load(folder(files), plainSettings)
+	require.ErrorContains(t, err, `are for the same requests`)
+	files["orders-too/function.json"] = strings.Replace(files["orders-too/function.json"], `"get"`, `"put"`, 1)
+	_, err = Load(folder(files), plainSettings)
+	require.NoError(t, err, "their methods tell them apart")
 
 	files = plainFiles()
 	files["host.json"] = strings.Replace(plainHost, `"version": "2.0",`, `"version": "2.0", "extensions": {"http": {"routePrefix": ""}},`, 1)

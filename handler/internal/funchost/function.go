@@ -199,12 +199,12 @@ func (app *App) collisions() []error {
 			}
 		}
 		for _, other := range app.Functions[i+1:] {
-			if other.HTTP == nil || !fn.HTTP.Route.sameAs(other.HTTP.Route) {
+			if other.HTTP == nil || !fn.HTTP.Route.meets(other.HTTP.Route) {
 				continue
 			}
 			shared := len(fn.HTTP.Methods) == 0 || len(other.HTTP.Methods) == 0 || slices.ContainsFunc(fn.HTTP.Methods, other.HTTP.allows)
 			if shared {
-				faults = append(faults, fmt.Errorf("%s/function.json: route: %q is the route of %s too", other.Name, other.HTTP.Route, fn.Name))
+				faults = append(faults, fmt.Errorf("%s/function.json: route: %q and the route of %s, %q, are for the same requests", other.Name, other.HTTP.Route, fn.Name, fn.HTTP.Route))
 			}
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"mime"
 	"net/http"
 	"net/http/httputil"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -30,43 +31,54 @@ const adminPath = "/admin/functions/"
 // {"input":"…"} runs a Service Bus or timer function by hand and answers 202
 // before it has run. Everything waits until Run has found the handler ready.
 //
-// Like the real host, it drops a body that comes without a Content-Length.
+// Like the real host, it drops a body that comes without a Content-Length, and
+// answers 404 to a method that no function of the path is for
+// (azure-functions-host#10098, and #11625 for HEAD).
 func (h *Host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.setup()
 	if name, ok := strings.CutPrefix(r.URL.Path, adminPath); ok {
 		h.serveAdmin(w, r, name)
 		return
 	}
-	fn, allowed := h.App.route(r.Method, r.URL.EscapedPath())
-	switch {
-	case fn != nil:
-		h.forward(w, r, fn.Name)
-	case len(allowed) > 0:
-		w.Header().Set("Allow", strings.Join(allowed, ", "))
-		w.WriteHeader(http.StatusMethodNotAllowed)
-	default:
-		w.WriteHeader(http.StatusNotFound)
+	path := r.URL.EscapedPath()
+	if rewritten(path) {
+		http.Error(w, "the real host would forward another path than the one it has matched; here nobody may", http.StatusBadRequest)
+		return
 	}
+	fn := h.App.route(r.Method, path)
+	if fn == nil {
+		w.WriteHeader(http.StatusNotFound)
+		return
+	}
+	h.forward(w, r, fn.Name)
 }
 
-// route finds the function for a request, or the methods that others of the
-// same path would have been for.
-func (app *App) route(method, escapedPath string) (fn *Function, allowed []string) {
+// rewritten tells whether the real host would forward a path otherwise than it
+// came. It matches the decoded path, and forwards what .NET's Uri makes of that:
+// dots for segments are resolved, a backslash becomes a slash, and what follows
+// a question mark or a number sign is cut off.
+func rewritten(escapedPath string) bool {
+	for part := range strings.SplitSeq(escapedPath, "/") {
+		text, err := url.PathUnescape(part)
+		if err != nil || text == "." || text == ".." || strings.ContainsAny(text, `\?#`) {
+			return true
+		}
+	}
+	return false
+}
+
+// route finds the function for a request, nil when there is none.
+func (app *App) route(method, escapedPath string) (fn *Function) {
 	for i := range app.Functions {
 		f := &app.Functions[i]
-		if f.HTTP == nil || f.Disabled || !f.HTTP.Route.matches(escapedPath) {
-			continue
-		}
-		if !f.HTTP.allows(method) {
-			allowed = append(allowed, f.HTTP.Methods...)
+		if f.HTTP == nil || f.Disabled || !f.HTTP.allows(method) || !f.HTTP.Route.matches(escapedPath) {
 			continue
 		}
 		if fn == nil || f.HTTP.Route.compare(fn.HTTP.Route) < 0 {
 			fn = f
 		}
 	}
-	slices.Sort(allowed)
-	return fn, slices.Compact(allowed)
+	return fn
 }
 
 // forward is enableForwardingHttpRequest: the handler gets the client's

@@ -1,0 +1,221 @@
+package functions
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"orderflow/workflow"
+)
+
+// backlog is workflow.Backlog as callers read it.
+type backlog struct {
+	Waiting int     `json:"waiting"`
+	LagMs   float64 `json:"lagMs"`
+	Dead    int     `json:"dead"`
+	Blocked int     `json:"blocked"`
+	Early   int     `json:"early"`
+	Overdue int     `json:"overdue"`
+}
+
+func tellBacklog(b workflow.Backlog) backlog {
+	return backlog{b.Waiting, milliseconds(b.Lag), b.Dead, b.Blocked, b.Early, b.Overdue}
+}
+
+// overview is how all orders stand.
+type overview struct {
+	ByStatus map[workflow.Status]int `json:"byStatus"`
+	Backlog  backlog                 `json:"backlog"`
+	// Stuck is how many orders are stuck for each reason. Partial says that not
+	// all orders that wait were looked at: there were too many.
+	Stuck   map[workflow.StuckKind]int `json:"stuck"`
+	Partial bool                       `json:"stuckIsPartial"`
+	ReadAt  *time.Time                 `json:"readAt"`
+}
+
+// summary counts orders by status, what is not done, and what is stuck.
+func summary(c *call) reply {
+	ctx := c.r.Context()
+	var s workflow.Summary
+	err := c.try(ctx, func(ctx context.Context) (err error) {
+		s, err = c.Operators.Summary(ctx)
+		return err
+	})
+	if err != nil {
+		return c.readFailed("the summary", err)
+	}
+	told := overview{ByStatus: make(map[workflow.Status]int), Backlog: tellBacklog(s.Backlog), ReadAt: moment(s.ReadAt)}
+	for _, row := range workflow.Table() {
+		told.ByStatus[row.Status] = s.ByStatus[row.Status]
+	}
+	for status, n := range s.ByStatus { // one of a newer program, too
+		told.ByStatus[status] = n
+	}
+	if told.Stuck, told.Partial, err = c.countStuck(ctx); err != nil {
+		return c.readFailed("the orders", err)
+	}
+	body := jsonOf(told)
+	told.ReadAt = nil // the same at another time is the same
+	return c.toldAs("W/"+tagOf(jsonOf(told)), jsonType, body)
+}
+
+// mostCounted is how many pages of orders that wait are counted through.
+const mostCounted = 5
+
+func (c *call) countStuck(ctx context.Context) (count map[workflow.StuckKind]int, partial bool, err error) {
+	count = make(map[workflow.StuckKind]int)
+	search := workflow.Search{Statuses: waitingStatuses(), Top: mostTop}
+	for range mostCounted {
+		page, err := c.findOrders(ctx, search)
+		if err != nil {
+			return nil, false, err
+		}
+		for _, l := range page.Items {
+			for _, s := range c.stuck(l) {
+				count[s.Kind]++
+			}
+		}
+		if search.After = page.Next; page.Next == "" {
+			return count, false, nil
+		}
+	}
+	return count, true, nil
+}
+
+// listOutbox lists commands that are not sent, or are dead, or were sent.
+func listOutbox(c *call) reply {
+	f := filter{c: c}
+	state := f.choice("state", workflow.DispatchWaiting, workflow.DispatchDead, workflow.DispatchSent, workflow.DispatchRecall)
+	return c.tellDispatches(&f, state, state == workflow.DispatchRecall) // only a deadline is ever recalled
+}
+
+// listDeadlines lists deadlines: those that wait to be handed to the broker, or
+// that the broker holds, or that it is to give back.
+func listDeadlines(c *call) reply {
+	f := filter{c: c}
+	return c.tellDispatches(&f, f.choice("state", workflow.DispatchWaiting, workflow.DispatchSent, workflow.DispatchRecall), true)
+}
+
+func (c *call) tellDispatches(f *filter, state string, deadlines bool) reply {
+	top, after, format := f.top(), f.after(), f.format()
+	if refusal, ok := f.refusal(); !ok {
+		return refusal
+	}
+	var page workflow.Page[workflow.DispatchAt]
+	err := c.try(c.r.Context(), func(ctx context.Context) (err error) {
+		page, err = c.Operators.Dispatches(ctx, state, deadlines, top, after)
+		return err
+	})
+	if err != nil {
+		return c.readFailed("the outbox", err)
+	}
+	says := columns[workflow.DispatchAt]{
+		{"orderId", func(d *workflow.DispatchAt) any { return d.OrderID }},
+		{"id", func(d *workflow.DispatchAt) any { return d.ID }},
+		{"type", func(d *workflow.DispatchAt) any { return d.Type }},
+		{"state", func(d *workflow.DispatchAt) any { return d.State }},
+		{"attempts", func(d *workflow.DispatchAt) any { return d.Attempts }},
+		{"refusals", func(d *workflow.DispatchAt) any { return d.Refusals }},
+		{"deaths", func(d *workflow.DispatchAt) any { return d.Deaths }},
+		{"nextAttemptAt", func(d *workflow.DispatchAt) any { return nextAttempt(d.Dispatch) }},
+		{"sentAt", func(d *workflow.DispatchAt) any { return moment(d.SentAt) }},
+		{"closedAt", func(d *workflow.DispatchAt) any { return moment(d.ClosedAt) }},
+		{"lastError", func(d *workflow.DispatchAt) any { return d.LastError }},
+	}
+	if deadlines {
+		says = slices.Insert(says, 3,
+			column[workflow.DispatchAt]{"purpose", func(d *workflow.DispatchAt) any { return d.Purpose }},
+			column[workflow.DispatchAt]{"dueAt", func(d *workflow.DispatchAt) any { return moment(d.DueAt) }})
+	}
+	return tellPage(c, says, page, format)
+}
+
+// How the place begins where a list of both kinds goes on.
+const earlyFrom, lineFrom = "early:", "line:"
+
+// listHeld lists messages that wait: those that came too early, and those in the
+// line of a blocked order. Of both, the early ones come first.
+func listHeld(c *call) reply {
+	f := filter{c: c}
+	kind := f.choice("kind", "all", "early", "blocked")
+	top, after, format := f.top(), f.after(), f.format()
+	if refusal, ok := f.refusal(); !ok {
+		return refusal
+	}
+	outcome := workflow.Held
+	rest, line := strings.CutPrefix(after, lineFrom)
+	switch {
+	case kind == "blocked", kind == "all" && line:
+		outcome = workflow.Blocked
+	}
+	if kind == "all" { // where it goes on says in which of the two
+		after = strings.TrimPrefix(rest, earlyFrom)
+	}
+	var page workflow.Page[workflow.Kept]
+	err := c.try(c.r.Context(), func(ctx context.Context) (err error) {
+		page, err = c.Operators.Kept(ctx, outcome, top, after)
+		return err
+	})
+	if err != nil {
+		return c.readFailed("what is held", err)
+	}
+	switch {
+	case kind != "all":
+	case outcome == workflow.Held && page.Next == "":
+		page.Next = lineFrom
+	case outcome == workflow.Held:
+		page.Next = earlyFrom + page.Next
+	case page.Next != "":
+		page.Next = lineFrom + page.Next
+	}
+	return tellPage(c, columns[workflow.Kept]{
+		{"orderId", func(k *workflow.Kept) any { return k.OrderID }},
+		{"messageId", func(k *workflow.Kept) any { return k.ID }},
+		{"type", func(k *workflow.Kept) any { return k.Type }},
+		{"outcome", func(k *workflow.Kept) any { return k.Outcome }},
+		{"reason", func(k *workflow.Kept) any { return k.Reason }},
+		{"receivedAt", func(k *workflow.Kept) any { return moment(k.ReceivedAt) }},
+		{"function", func(k *workflow.Kept) any { return k.Delivery.Function }},
+		{"deliveries", func(k *workflow.Kept) any { return k.Delivery.Count }},
+		{"parentId", func(k *workflow.Kept) any { return k.ParentID }},
+		{"size", func(k *workflow.Kept) any { return len(k.Body) }},
+	}, page, format)
+}
+
+// status and transition are the process as callers read it.
+type (
+	status struct {
+		Status   workflow.Status        `json:"status"`
+		Means    string                 `json:"means"`
+		WaitsFor string                 `json:"waitsFor"`
+		Deadline workflow.Purpose       `json:"deadline"`
+		On       []transition           `json:"on"`
+		Stale    []workflow.MessageType `json:"stale"`
+		Early    []workflow.MessageType `json:"early"`
+	}
+	transition struct {
+		On   workflow.MessageType `json:"on"`
+		To   workflow.Status      `json:"to"` // BackOut and Stay are no statuses: see docs/process.md
+		Send workflow.MessageType `json:"send"`
+		Why  string               `json:"why"`
+	}
+)
+
+// showProcess is the process that this program follows.
+func showProcess(c *call) reply {
+	var all struct {
+		Statuses []status `json:"statuses"`
+	}
+	for _, row := range workflow.Table() {
+		s := status{
+			Status: row.Status, Means: row.Means, WaitsFor: row.WaitsFor, Deadline: row.Deadline,
+			On: []transition{}, Stale: list(row.Stale), Early: list(row.Early),
+		}
+		for _, t := range row.On {
+			s.On = append(s.On, transition(t))
+		}
+		all.Statuses = append(all.Statuses, s)
+	}
+	return c.tellJSON(all)
+}
