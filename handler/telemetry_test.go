@@ -425,19 +425,19 @@ func TestWhatGoesWrongIsAnErrorOfTheSpanAndNothingOfABodyIsTold(t *testing.T) {
 	const secret = "Zoe Secret"
 	a := newObservedApp(t, nil)
 	placed := message("m1", workflow.OrderPlaced, "order-42", map[string]any{
-		"customerId": secret, "currency": "EUR", "amount": 4711, "lines": []map[string]any{{"sku": secret, "quantity": 2}},
+		"customerId": secret, "currency": "EUR", "amount": 471147114711, "lines": []map[string]any{{"sku": secret, "quantity": 2}},
 	})
 	require.Equal(t, http.StatusOK, a.post(t, "/order-placed", placed))
 	require.Equal(t, http.StatusOK, a.post(t, "/order-placed", placed), "a duplicate")
 	require.Equal(t, http.StatusOK, a.post(t, "/order-placed", message("m2", workflow.OrderPlaced, "order-43", map[string]any{"currency": secret})), "refused")
 	require.Equal(t, http.StatusOK, a.post(t, "/inventory-reserved", message("m3", workflow.InventoryRejected, "order-42", map[string]any{"reason": secret})))
 	require.Equal(t, http.StatusOK, a.post(t, "/order-placed", message("m4", "Order\xffSecret", "order-44", map[string]any{})))
-	require.Equal(t, http.StatusAccepted, a.post(t, "/api/orders", orderBody("order-45", 4711), "Content-Type", "application/json"))
+	require.Equal(t, http.StatusAccepted, a.post(t, "/api/orders", orderBody("order-45", 471147114711), "Content-Type", "application/json"))
 	require.Equal(t, http.StatusBadRequest, a.post(t, "/api/orders", []byte(`{"orderId":"order-46","customerId":"`+secret+`"}`), "Content-Type", "application/json"))
 	require.Equal(t, http.StatusNotFound, a.post(t, "/ZoesPath", nil))
 	a.flush(t)
 
-	for _, said := range []string{secret, "4711", "ZoesPath"} {
+	for _, said := range []string{secret, "471147114711", "ZoesPath"} {
 		require.Zero(t, strings.Count(a.received(), said), said)
 	}
 	outcomes := make(map[any]int)
