@@ -131,9 +131,15 @@ func TestOverAConnectionThatBreaksAllTheTimeNothingIsMissingOrDoubled(t *testing
 	breaking, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() {
-		for breaking.Err() == nil {
+		again := time.NewTicker(25 * time.Millisecond)
+		defer again.Stop()
+		for {
 			way.open() // which cuts off whoever passes
-			time.Sleep(25 * time.Millisecond)
+			select {
+			case <-again.C:
+			case <-breaking.Done():
+				return
+			}
 		}
 	})
 	runs(t, w)
