@@ -66,11 +66,12 @@ func (c *collector) serve(w http.ResponseWriter, r *http.Request) {
 	defer c.mu.Unlock()
 	c.requests++
 	body, err := io.ReadAll(r.Body)
-	if err == nil {
-		c.raw.Write(body)
-		err = c.take(r.URL.Path, body)
+	if err != nil { // a sender or this collector stops amid a request: nothing was said
+		w.WriteHeader(http.StatusBadRequest)
+		return
 	}
-	if err != nil {
+	c.raw.Write(body)
+	if err := c.take(r.URL.Path, body); err != nil {
 		c.t.Errorf("%s: %v", r.URL.Path, err)
 		w.WriteHeader(http.StatusBadRequest)
 	}
