@@ -11,8 +11,12 @@ import (
 	"orderflow/workflow"
 )
 
-// apiPath is the host's route prefix, in host.json.
-const apiPath = "/api/"
+const (
+	// apiPath is the host's route prefix, in host.json.
+	apiPath = "/api/"
+	// acting is the function whose key lets an operator act on an order.
+	acting = "order-actions"
+)
 
 // endpoint is one thing that the API does.
 type endpoint struct {
@@ -45,7 +49,7 @@ type endpoint struct {
 func endpoints() []endpoint {
 	const (
 		get, post     = http.MethodGet, http.MethodPost
-		read, act     = "orders", "order-actions"
+		read, act     = "orders", acting
 		look, operate = "operations", "operation-actions"
 	)
 	paged := []string{"format", "top", "continuationToken"}

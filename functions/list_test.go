@@ -110,13 +110,13 @@ func TestAListInCSVIsOneThatSpreadsheetsReadAndTakeNothingInItForAFormula(t *tes
 	w := world{story: storyOf(workflow.Story{Journal: []workflow.Entry{
 		{At: noon, MessageID: `=cmd|'/c calc'!A1`, Reason: `she said "no", twice`, Emitted: []string{"a", "b"}, Version: -1},
 		{MessageID: "+1", Type: "-2", ParentID: "@SUM(A1)", Reason: "\tx", Outcome: "\rx"},
-		{MessageID: " =1", Type: "＝1", ParentID: "\ufeff=1", Reason: "a\r\nb", Outcome: "\x00", From: "\u00a0@x"},
+		{MessageID: " =1", Type: "＝1", ParentID: "\ufeff=1", Reason: "a\r\nb", Outcome: "\x00", From: "\u00a0@x", Said: "=2"},
 		{MessageID: "plain", Reason: "a = b - c"},
 	}})}
 	answer := w.get(t, "/api/orders/order-42/history?format=csv")
 	require.Equal(t, "text/csv; charset=utf-8; header=present", answer.Header().Get("Content-Type"))
 	text := answer.Body.String()
-	require.True(t, strings.HasPrefix(text, "at,messageId,type,parentId,outcome,reason,from,to,version,emitted\r\n"))
+	require.True(t, strings.HasPrefix(text, "at,messageId,type,parentId,outcome,reason,from,to,version,emitted,function,actor,said\r\n"))
 	require.True(t, strings.HasSuffix(text, "\r\n"))
 	require.Equal(t, strings.Count(text, "\n"), strings.Count(text, "\r\n"), "every line ends as RFC 4180 has it")
 	require.Contains(t, text, `"she said ""no"", twice"`)
@@ -124,9 +124,9 @@ func TestAListInCSVIsOneThatSpreadsheetsReadAndTakeNothingInItForAFormula(t *tes
 	rows, err := csv.NewReader(strings.NewReader(text)).ReadAll()
 	require.NoError(t, err)
 	require.Len(t, rows, 5)
-	require.Equal(t, []string{"2026-07-19T12:00:00Z", `'=cmd|'/c calc'!A1`, "", "", "", `she said "no", twice`, "", "", "'-1", "a; b"}, rows[1])
-	require.Equal(t, []string{"", "'+1", "'-2", "'@SUM(A1)", "'\rx", "'\tx", "", "", "0", ""}, rows[2])
-	require.Equal(t, []string{"", "' =1", "'＝1", "'\ufeff=1", "'\x00", "a\nb", "'\u00a0@x", "", "0", ""}, rows[3])
+	require.Equal(t, []string{"2026-07-19T12:00:00Z", `'=cmd|'/c calc'!A1`, "", "", "", `she said "no", twice`, "", "", "'-1", "a; b", "", "", ""}, rows[1])
+	require.Equal(t, []string{"", "'+1", "'-2", "'@SUM(A1)", "'\rx", "'\tx", "", "", "0", "", "", "", ""}, rows[2])
+	require.Equal(t, []string{"", "' =1", "'＝1", "'\ufeff=1", "'\x00", "a\nb", "'\u00a0@x", "", "0", "", "", "", "'=2"}, rows[3])
 	require.Equal(t, "a = b - c", rows[4][5])
 }
 

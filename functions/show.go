@@ -57,6 +57,9 @@ type entry struct {
 	To        workflow.Status      `json:"to"`
 	Version   int64                `json:"version"`
 	Emitted   []string             `json:"emitted"`
+	Function  string               `json:"function"`
+	Actor     string               `json:"actor"` // the operator who asked for it
+	Said      string               `json:"said"`  // why it was asked for
 }
 
 type dispatch struct {
@@ -116,6 +119,9 @@ func history(c *call) reply {
 		{"to", func(e *workflow.Entry) any { return e.To }},
 		{"version", func(e *workflow.Entry) any { return e.Version }},
 		{"emitted", func(e *workflow.Entry) any { return list(e.Emitted) }},
+		{"function", func(e *workflow.Entry) any { return e.Function }},
+		{"actor", func(e *workflow.Entry) any { return e.Actor }},
+		{"said", func(e *workflow.Entry) any { return e.Said }},
 	}, workflow.Page[workflow.Entry]{Items: told.Journal}, format)
 }
 
@@ -144,12 +150,18 @@ func (c *call) look() (told workflow.Story, refusal reply, ok bool) {
 	return told, reply{}, true
 }
 
-// story reads the story of an order.
+// story reads the story of an order. Who acted is known of what came with the
+// key to act; a message of the broker may claim anything.
 func (a App) story(ctx context.Context, id string) (told workflow.Story, err error) {
 	err = a.try(ctx, func(ctx context.Context) (err error) {
 		told, err = a.Orders.Story(ctx, id)
 		return err
 	})
+	for i := range told.Journal {
+		if e := &told.Journal[i]; e.Function != acting {
+			e.Actor = ""
+		}
+	}
 	return told, err
 }
 
@@ -176,6 +188,7 @@ func tell(s workflow.Story) story {
 		}
 		told.Journal = append(told.Journal, entry{
 			moment(e.At), e.MessageID, e.Type, e.ParentID, e.Outcome, e.Reason, e.From, e.To, e.Version, list(e.Emitted),
+			e.Function, e.Actor, e.Said,
 		})
 	}
 	for _, d := range s.Outbox {

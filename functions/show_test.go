@@ -30,7 +30,7 @@ func TestTheStoryOfAnOrderAnswersWhyItWaits(t *testing.T) {
 			Journal: []workflow.Entry{{
 				At: at(1), MessageID: "inventory:reserved:9001", Type: workflow.InventoryReserved, ParentID: "order-42:reserve-inventory:1",
 				Outcome: workflow.Applied, Reason: "the goods are reserved", From: workflow.AwaitingInventory, To: workflow.AwaitingPayment,
-				Version: 2, Emitted: []string{"order-42:capture-payment:1"},
+				Version: 2, Emitted: []string{"order-42:capture-payment:1"}, Function: "inventory-reserved",
 			}},
 			Outbox: []workflow.Dispatch{{
 				Outgoing: workflow.Outgoing{ID: "order-42:capture-payment:1", Type: workflow.CapturePayment},
@@ -56,7 +56,8 @@ func TestTheStoryOfAnOrderAnswersWhyItWaits(t *testing.T) {
 		"journal": [{
 			"at": "2026-07-19T10:01:00Z", "messageId": "inventory:reserved:9001", "type": "InventoryReserved",
 			"parentId": "order-42:reserve-inventory:1", "outcome": "Applied", "reason": "the goods are reserved",
-			"from": "AwaitingInventory", "to": "AwaitingPayment", "version": 2, "emitted": ["order-42:capture-payment:1"]
+			"from": "AwaitingInventory", "to": "AwaitingPayment", "version": 2, "emitted": ["order-42:capture-payment:1"],
+			"function": "inventory-reserved", "actor": "", "said": ""
 		}],
 		"outbox": [{
 			"id": "order-42:capture-payment:1", "type": "CapturePayment", "state": "waiting", "attempts": 2,
@@ -71,6 +72,26 @@ func TestTheStoryOfAnOrderAnswersWhyItWaits(t *testing.T) {
 	}`, answer.Body.String())
 }
 
+func TestTheStorySaysWhichOperatorActedAndWhyAndBelievesNoMessageThatClaimsToBeOne(t *testing.T) {
+	t.Parallel()
+	entry := func(function string) workflow.Entry {
+		return workflow.Entry{Type: workflow.CancellationRequested, Function: function, Actor: "ann", Said: "asked by phone"}
+	}
+	w := world{story: storyOf(workflow.Story{Journal: []workflow.Entry{entry("order-actions"), entry("cancellation-requested"), entry("")}})}
+	for _, path := range []string{"/api/orders/order-42", "/api/orders/order-42/history"} {
+		told := object(t, w.get(t, path))
+		list, here := told["journal"].([]any)
+		if !here {
+			list = told["items"].([]any)
+		}
+		for n, actor := range []string{"ann", "", ""} {
+			line := list[n].(map[string]any)
+			require.Equal(t, actor, line["actor"], "%s %d", path, n)
+			require.Equal(t, "asked by phone", line["said"])
+		}
+	}
+}
+
 func TestAnOrderOfWhichLittleIsKnownHasEmptyListsAndNoTimes(t *testing.T) {
 	t.Parallel()
 	w := world{story: func(_ context.Context, id string) (workflow.Story, error) {
@@ -82,7 +103,8 @@ func TestAnOrderOfWhichLittleIsKnownHasEmptyListsAndNoTimes(t *testing.T) {
 		"facts": [], "version": 0, "revision": 0, "since": null, "createdAt": null, "updatedAt": null, "deadline": null,
 		"effects": [], "outbox": [], "blockedBy": null, "line": [], "held": [], "rejected": [],
 		"stuck": [], "allowed": [{"action": "cancel"}],
-		"journal": [{"at": null, "messageId": "", "type": "", "parentId": "", "outcome": "", "reason": "", "from": "", "to": "", "version": 0, "emitted": []}]
+		"journal": [{"at": null, "messageId": "", "type": "", "parentId": "", "outcome": "", "reason": "", "from": "", "to": "", "version": 0, "emitted": [],
+			"function": "", "actor": "", "said": ""}]
 	}`, answer.Body.String())
 }
 

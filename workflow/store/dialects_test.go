@@ -82,6 +82,8 @@ var vocabulary = []string{
 	"'" + string(workflow.NotStarted) + "'", "'" + string(workflow.Completed) + "'", "'" + string(workflow.Cancelled) + "'",
 	"'" + string(workflow.Held) + "'", "'" + string(workflow.Blocked) + "'", "'" + string(workflow.Stale) + "'", "'" + string(workflow.Skipped) + "'",
 	"'" + string(workflow.Rejected) + "'", "''", "'it came before it was armed'",
+	"'" + string(workflow.CancellationRequested) + "'", "'" + string(workflow.Retry) + "'",
+	"'" + string(workflow.ResolveCancelled) + "'", "'" + string(workflow.ResolveCompleted) + "'",
 }
 
 var comment = regexp.MustCompile(`--[^\n]*`)

@@ -39,11 +39,12 @@ func (s *Store) story(ctx context.Context, orderID string) (story workflow.Story
 			moment{&story.CreatedAt}, moment{&story.Since}, moment{&story.UpdatedAt}, &blockedBy, moment{&story.DeadlineAt})
 	}}, question{text: s.text.journal, args: about, row: func(r row) error {
 		var e workflow.Entry
-		var emitted []byte
-		err := r.Scan(moment{&e.At}, &e.MessageID, &e.Type, &e.ParentID, &e.Outcome, &e.Reason, &e.From, &e.To, &e.Version, &emitted)
+		var emitted, said []byte
+		err := r.Scan(moment{&e.At}, &e.MessageID, &e.Type, &e.ParentID, &e.Outcome, &e.Reason, &e.From, &e.To, &e.Version, &emitted, &e.Function, &said)
 		if err == nil {
 			err = json.Unmarshal(emitted, &e.Emitted)
 		}
+		e.Said, e.Actor = saidIn(said)
 		story.Journal = append(story.Journal, e)
 		return err
 	}}, question{text: s.text.outbox, args: about, row: func(r row) error {
@@ -80,6 +81,16 @@ func (s *Store) story(ctx context.Context, orderID string) (story workflow.Story
 	story.BlockedBy = blockedBy.String
 	story.Order = readableState(orderID, status, version, state)
 	return story, nil
+}
+
+// saidIn is why somebody asked for something, and who, by the body of the
+// message that asked; both are empty in one that says neither.
+func saidIn(body []byte) (why, who string) {
+	var said struct{ Reason, Actor string }
+	if json.Unmarshal(body, &said) != nil {
+		return "", ""
+	}
+	return said.Reason, said.Actor
 }
 
 // readableState is an order for people: one whose state cannot be read says so,

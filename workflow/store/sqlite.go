@@ -194,7 +194,8 @@ ORDER BY o.updated_at, o.order_id LIMIT ?2`,
   (SELECT MAX(d.due_at) FROM outbox AS d WHERE d.order_id = o.order_id AND d.purpose IS NOT NULL AND d.state IN ('waiting', 'sent'))
 FROM orders AS o WHERE o.order_id = ?`,
 
-	journal: `SELECT decided_at, message_id, message_type, parent_id, outcome, reason, from_status, to_status, version, emitted
+	journal: `SELECT decided_at, message_id, message_type, parent_id, outcome, reason, from_status, to_status, version, emitted,
+  function, CASE WHEN message_type IN ('CancellationRequested', 'Retry', 'ResolveCancelled', 'ResolveCompleted') THEN body END
 FROM journal WHERE order_id = ? ORDER BY revision, place`,
 
 	outbox: `SELECT message_id, message_type, conversation, parent_id, origin_id, traceparent, purpose, due_at, body,

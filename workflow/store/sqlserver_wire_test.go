@@ -135,7 +135,7 @@ func TestOnSQLServerAStoryIsOneRoundTripAndAToldAgainWhenTheOrderMovedMeanwhile(
 	story := func(first, last int64) tdsAnswer {
 		return tdsAnswer{sets: []tdsRows{
 			rowsOf([]any{first, int64(1), "AwaitingInventory", `{"schema":1,"order":{}}`, someday, someday, someday, "m0", someday}),
-			rowsOf([]any{someday, "m1", "OrderPlaced", "m1", "Applied", "because", "NotStarted", "AwaitingInventory", int64(1), `["a","b"]`}),
+			rowsOf([]any{someday, "m1", "OrderPlaced", "m1", "Applied", "because", "NotStarted", "AwaitingInventory", int64(1), `["a","b"]`, "order-placed", nil}),
 			rowsOf([]any{"order-42:x:1", "CapturePayment", "c", "p", "o", "", nil, nil, []byte("{}"), "sent", int64(1), int64(0), int64(0), someday, someday, nil, ""}),
 			noRows(8),
 			noRows(8),

@@ -355,7 +355,7 @@ func lines() []scenario {
 			require.Equal(w, workflow.Entry{
 				At: w.db.Now().Truncate(time.Microsecond), MessageID: cancel.ID, Type: cancel.Type, ParentID: cancel.ParentID,
 				Outcome: workflow.Skipped, Reason: "skipped by ada: as agreed",
-				From: workflow.AwaitingInventory, To: workflow.AwaitingInventory, Version: 1, Emitted: []string{},
+				From: workflow.AwaitingInventory, To: workflow.AwaitingInventory, Version: 1, Emitted: []string{}, Said: "no luck",
 			}, skipped)
 			before := w.everything()
 			w.expect(workflow.Duplicate, cancel)

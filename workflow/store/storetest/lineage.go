@@ -120,6 +120,29 @@ func lineage() []scenario {
 				},
 			}, j)
 		}},
+		{"the journal tells who asked an order to be cancelled, tried again or settled, and why", func(w *world) {
+			for _, kind := range []workflow.MessageType{
+				workflow.CancellationRequested, workflow.Retry, workflow.ResolveCancelled, workflow.ResolveCompleted,
+			} {
+				order := "order-" + strings.ToLower(string(kind))
+				w.takes(placed(order), reserved(order))
+				if kind.Action() {
+					w.takes(said(order, "failed", workflow.PaymentFailed, `"reason":"declined"`),
+						said(order, "kept", workflow.InventoryReleaseFailed, fmt.Sprintf(`"reservationId":"reservation-9001","commandId":"%s:release-inventory:1","reason":"kept"`, order)))
+				}
+				m := said(order, "asked", kind, fmt.Sprintf(`"version":%d,"reason":"as \"agreed\"","actor":"ada"`, w.story(order).Order.Version))
+				m.Delivery.Function = "order-actions"
+				w.expect(workflow.Applied, m)
+				for _, e := range w.story(order).Journal {
+					if e.MessageID == "asked" {
+						require.Equal(w, workflow.Entry{Function: "order-actions", Said: `as "agreed"`, Actor: "ada"},
+							workflow.Entry{Function: e.Function, Said: e.Said, Actor: e.Actor}, "%s", kind)
+					} else {
+						require.Empty(w, e.Function+e.Said+e.Actor, "%s", e.Type)
+					}
+				}
+			}
+		}},
 		{"all orders can be listed, and each says how it stands", func(w *world) {
 			w.takes(placed("b"), placed("a"), captured("c"), reserved("b"))
 			orders, err := w.List(w.Context())
