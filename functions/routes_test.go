@@ -190,7 +190,7 @@ func TestTheSweepsTimerSweepsAndSaysWhatItDid(t *testing.T) {
 	}{
 		"nothing": {workflow.Swept{}, "INFO", "sweep: sent 0 deadlines again, rejected 0 early messages, handled 0 that waited, purged 0 orders"},
 		"all sorts": {
-			workflow.Swept{Resent: 1, TooEarly: 2, Replayed: 3, Purged: 4, More: true}, "WARN",
+			workflow.Swept{Resent: 1, TooEarly: 2, Replayed: 3, Purged: 4, Settled: 5, More: true}, "WARN",
 			"sweep: sent 1 deadlines again, rejected 2 early messages, handled 3 that waited, purged 4 orders, more is left",
 		},
 		"a lost deadline":   {workflow.Swept{Resent: 1}, "WARN", "sweep: sent 1 deadlines"},
@@ -205,7 +205,7 @@ func TestTheSweepsTimerSweepsAndSaysWhatItDid(t *testing.T) {
 			settled(t, 200, answer)
 			line := w.logged(t)
 			require.Equal(t, tt.level, line["level"])
-			for key, want := range map[string]int{"resent": tt.did.Resent, "tooEarly": tt.did.TooEarly, "replayed": tt.did.Replayed, "purged": tt.did.Purged} {
+			for key, want := range map[string]int{"resent": tt.did.Resent, "tooEarly": tt.did.TooEarly, "replayed": tt.did.Replayed, "purged": tt.did.Purged, "forgotten": tt.did.Settled} {
 				require.InDelta(t, want, line[key], 0, key)
 			}
 			require.Equal(t, tt.did.More, line["more"])

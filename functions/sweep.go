@@ -23,7 +23,7 @@ func sweepOnce(a App, r *http.Request, rec *record) reply {
 	did, err := a.Sweeper.Sweep(r.Context())
 	rec.more = []slog.Attr{
 		slog.Int("resent", did.Resent), slog.Int("tooEarly", did.TooEarly), slog.Int("replayed", did.Replayed),
-		slog.Int("purged", did.Purged), slog.Bool("more", did.More), slog.Bool("pastDue", pastDue),
+		slog.Int("purged", did.Purged), slog.Int("forgotten", did.Settled), slog.Bool("more", did.More), slog.Bool("pastDue", pastDue),
 	}
 	if err != nil {
 		rec.fail(fmt.Errorf("sweep: %w", err))
