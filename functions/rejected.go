@@ -122,17 +122,26 @@ func (c *call) noRejected() reply {
 		"take the id from GET "+apiPath+"operations/rejected; one that was dealt with is not there any more")
 }
 
-// actRejected reads a request to act on a rejected message. There is no version
-// of one that could have been seen.
-func (c *call) actRejected() (w asked, m workflow.Refused, refusal reply, ok bool) {
+// actRejected reads a request to settle a rejected message in some way. It is
+// refused once the message is settled in the other. There is no version of one
+// that could have been seen.
+func (c *call) actRejected(how string) (w asked, m workflow.Refused, refusal reply, ok bool) {
 	if w, refusal, ok = c.act(); !ok {
 		return w, m, refusal, false
 	}
 	if w.seen != nil {
 		return w, m, c.rec.refuse(http.StatusBadRequest, "the header If-Match has no meaning here", "leave it out; a rejected message never changes"), false
 	}
-	m, refusal, ok = c.lookRejected()
+	if m, refusal, ok = c.lookRejected(); ok && !m.Open && m.Settled.How != how {
+		return w, m, c.settled("it was " + m.Settled.Words()), false
+	}
 	return w, m, refusal, ok
+}
+
+func (c *call) settled(detail string) reply {
+	answer := c.rec.refuse(http.StatusConflict, detail, "nothing is to be done about it unless it comes again")
+	c.rec.reason = "it is settled already, in another way" // without the operator's words
+	return answer
 }
 
 // resubmitted is what is told of a rejected message that was handled after all.
@@ -145,7 +154,7 @@ type resubmitted struct {
 // the order it conflicted with, has been mended. It is marked once it is
 // handled; should the process die between the two, it is a duplicate next time.
 func resubmit(c *call) reply {
-	w, m, refusal, ok := c.actRejected()
+	w, m, refusal, ok := c.actRejected(workflow.SettledByResubmit)
 	if !ok {
 		return refusal
 	}
@@ -173,7 +182,8 @@ func resubmit(c *call) reply {
 		return conflict("it is refused again: " + decision.Reason)
 	}
 	return c.dealtWith(c.Operators.Resubmitted, w, resubmitted{m.ID, acted{
-		message.OrderID, c.action(), message.ID, decision.Outcome, decision.Reason, decision.From, decision.To, decision.Version, false,
+		message.OrderID, c.action(), message.ID, decision.Outcome, decision.Reason, decision.From, decision.To, decision.Version,
+		decision.Outcome == workflow.Duplicate,
 	}})
 }
 
@@ -184,7 +194,7 @@ type discarded struct {
 }
 
 func discardRejected(c *call) reply {
-	w, m, refusal, ok := c.actRejected()
+	w, m, refusal, ok := c.actRejected(workflow.SettledByDiscard)
 	if !ok {
 		return refusal
 	}
@@ -197,6 +207,8 @@ func (c *call) dealtWith(record func(ctx context.Context, id, actor, reason stri
 	switch {
 	case errors.Is(err, workflow.ErrNoMessage):
 		return c.noRejected()
+	case errors.Is(err, workflow.ErrSettled): // by somebody else, just now
+		return c.settled(err.Error())
 	case err != nil:
 		return c.undecided(err)
 	}

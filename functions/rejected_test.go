@@ -16,6 +16,7 @@ func refused() workflow.Refused {
 	body := `{"orderId":"order-42","paymentId":"p-1"}`
 	return workflow.Refused{
 		ID: "0a1b", Size: int64(len(body)), FirstAt: ago(2), LastAt: noon, Times: 3,
+		Open: true,
 		Rejection: workflow.Rejection{
 			Envelope: workflow.Envelope{ID: "m-1", Type: workflow.PaymentCaptured, OrderID: "order-42", Conversation: "conv-7", OriginID: "o-1", Body: []byte(body)},
 			Delivery: workflow.Delivery{Function: "payment-result", Count: 1}, Reason: `PaymentCaptured is not expected`, Fingerprint: "f",
@@ -112,8 +113,28 @@ func TestAResubmittedMessageThatIsADuplicateByNowIsMarkedToo(t *testing.T) {
 	w.handle = func(context.Context, workflow.Message) (workflow.Decision, error) {
 		return workflow.Decision{Outcome: workflow.Duplicate}, nil
 	}
-	w.doPost(t, "/api/operations/rejected/0a1b/resubmit", `{"reason":"again"}`)
+	got := w.doPost(t, "/api/operations/rejected/0a1b/resubmit", `{"reason":"again"}`)
+	require.Equal(t, true, got["repeated"])
 	require.Len(t, w.dealings, 1)
+}
+
+func TestAMessageThatWasSettledInOneWayIsNotSettledInTheOther(t *testing.T) {
+	t.Parallel()
+	for action, did := range map[string]string{"resubmit": workflow.SettledByDiscard, "discard": workflow.SettledByResubmit} {
+		m := refused()
+		m.Open, m.Settled = false, workflow.Settlement{How: did, At: noon, By: "ann", Reason: "spam from Zoë"}
+		w := refusing(m)
+		answer := ask(t, w.app(), http.MethodPost, "/api/operations/rejected/0a1b/"+action, `{"reason":"why"}`)
+		require.Equal(t, "it was "+did+" by ann: spam from Zoë", aProblem(t, 409, answer))
+		require.Empty(t, w.messages, "what was discarded is not handled")
+		require.Empty(t, w.dealings)
+		require.NotContains(t, w.log.String(), "Zoë")
+
+		m.Open = true // it came again since
+		w = refusing(m)
+		w.doPost(t, "/api/operations/rejected/0a1b/"+action, `{"reason":"why"}`)
+		require.Len(t, w.dealings, 1)
+	}
 }
 
 func TestAMessageThatWouldBeRefusedAgainIsNotMarked(t *testing.T) {
@@ -154,7 +175,7 @@ func TestARejectedMessageIsDiscardedWithTheReason(t *testing.T) {
 	require.Contains(t, aProblem(t, 400, ask(t, w.app(), http.MethodPost, "/api/operations/rejected/0a1b/discard", `{"reason":"spam"}`, "If-Match", `"1"`)), "If-Match")
 	require.Empty(t, w.dealings)
 
-	for err, status := range map[error]int{workflow.ErrNoMessage: 404, workflow.ErrTransient: 503, errors.New("a fault"): 503} {
+	for err, status := range map[error]int{workflow.ErrNoMessage: 404, workflow.ErrSettled: 409, workflow.ErrTransient: 503, errors.New("a fault"): 503} {
 		w := refusing(refused())
 		w.dealt = func(string, string, string, string) error { return err }
 		for _, action := range []string{"discard", "resubmit"} {
