@@ -39,7 +39,10 @@ func Allowed(s Story) []Possible {
 		all = append(all, Possible{Action: "cancel"})
 	case stale, refused:
 	}
-	if s.BlockedBy == "" && o.Armed != "" {
+	if s.BlockedBy != "" { // the answer to a command, or a deadline, may wait in the line
+		return all
+	}
+	if o.Armed != "" {
 		all = append(all, Possible{Action: "fire-deadline", Target: o.Armed})
 	}
 	for _, d := range s.Outbox {
