@@ -79,12 +79,13 @@ func WhyStuck(l Listed, now time.Time, limits Limits) []Stuck {
 	if longer(l.Waiting, limits.Unsent) {
 		add(StuckUnsent, "a command has waited more than %s to be sent", span(limits.Unsent))
 	}
-	if limit := limits.Age[status]; longer(l.Since, limit) {
-		if status == NotStarted {
+	switch limit := limits.Age[status]; {
+	case status == NotStarted: // whose messages are given up in the end
+		if longer(l.HeldSince, limit) {
 			add(StuckEarly, "messages have waited more than %s for an order that was not placed", span(limit))
-		} else {
-			add(StuckUnanswered, "it has waited more than %s for %s", span(limit), Explain(l.Order).WaitsFor)
 		}
+	case longer(l.Since, limit):
+		add(StuckUnanswered, "it has waited more than %s for %s", span(limit), Explain(l.Order).WaitsFor)
 	}
 	return all
 }
@@ -93,7 +94,12 @@ func WhyStuck(l Listed, now time.Time, limits Limits) []Stuck {
 func (s *Story) Listed() Listed {
 	l := Listed{
 		Order: s.Order, Revision: s.Revision, CreatedAt: s.CreatedAt, Since: s.Since, UpdatedAt: s.UpdatedAt,
-		BlockedBy: s.BlockedBy, DeadlineAt: s.DeadlineAt, Held: len(s.Held) + len(s.Line),
+		BlockedBy: s.BlockedBy, DeadlineAt: s.DeadlineAt, Held: len(s.Held),
+	}
+	for _, e := range s.Journal {
+		if e.Outcome == Held && l.HeldSince.IsZero() {
+			l.HeldSince = e.At
+		}
 	}
 	for _, d := range s.Outbox {
 		switch {
@@ -101,21 +107,21 @@ func (s *Story) Listed() Listed {
 		case d.State == DispatchDead:
 			l.Dead++
 		case d.State == DispatchWaiting && l.Waiting.IsZero():
-			l.Waiting = s.emittedAt(d.ID)
+			l.Waiting = s.waitsSince(d.ID)
 		}
 	}
 	return l
 }
 
-// emittedAt is when an outgoing message was decided on; zero when the journal no
-// longer says.
-func (s *Story) emittedAt(id string) time.Time {
+// waitsSince is when it was last decided to send a command; zero when the journal
+// no longer says.
+func (s *Story) waitsSince(id string) (at time.Time) {
 	for _, e := range s.Journal {
-		if slices.Contains(e.Emitted, id) {
-			return e.At
+		if slices.Contains(e.Emitted, id) || e.ParentID == id && e.Type == MessageType(SendAgain) {
+			at = e.At
 		}
 	}
-	return time.Time{}
+	return at
 }
 
 // span is a length of time without the zeros at its end.

@@ -35,8 +35,9 @@ func TestAnOrderIsStuckForTheseReasonsAndNoSooner(t *testing.T) {
 		"it waits for an answer":        {workflow.Listed{Order: order(workflow.AwaitingPayment), Since: ago(10 * time.Minute)}, "", ""},
 		"no answer comes":               {workflow.Listed{Order: order(workflow.AwaitingPayment), Since: ago(10*time.Minute + yet)}, workflow.StuckUnanswered, "more than 10m for the payment service's answer"},
 		"no answer comes for a day":     {workflow.Listed{Order: order(workflow.AwaitingShipment), Since: ago(84*time.Hour + yet)}, workflow.StuckUnanswered, "more than 84h for shipping's answer"},
-		"messages came before it":       {workflow.Listed{Order: order(workflow.NotStarted), Since: ago(time.Hour)}, "", ""},
-		"messages came and it did not":  {workflow.Listed{Order: order(workflow.NotStarted), Since: ago(time.Hour + yet)}, workflow.StuckEarly, "more than 1h for an order that was not placed"},
+		"messages came before it":       {workflow.Listed{Order: order(workflow.NotStarted), Since: ago(9 * time.Hour), HeldSince: ago(time.Hour)}, "", ""},
+		"they were given up long ago":   {workflow.Listed{Order: order(workflow.NotStarted), Since: ago(9999 * time.Hour)}, "", ""},
+		"messages came and it did not":  {workflow.Listed{Order: order(workflow.NotStarted), HeldSince: ago(time.Hour + yet)}, workflow.StuckEarly, "more than 1h for an order that was not placed"},
 		"when it began is not recorded": {workflow.Listed{Order: order(workflow.AwaitingPayment)}, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -86,7 +87,10 @@ func TestAStoryIsListedWithWhatMakesItStuck(t *testing.T) {
 	s := workflow.Story{
 		Order: workflow.Order{ID: theOrder}, Revision: 3, CreatedAt: noon, Since: noon.Add(1), UpdatedAt: noon.Add(2), DeadlineAt: noon.Add(3), BlockedBy: "m",
 		Held: make([]workflow.Envelope, 2), Line: make([]workflow.Envelope, 3),
-		Journal: []workflow.Entry{{At: noon.Add(4), Emitted: []string{"c-2", "d-1"}}, {At: noon.Add(5), Emitted: []string{"c-3"}}},
+		Journal: []workflow.Entry{
+			{At: noon.Add(4), Emitted: []string{"c-2", "d-1"}}, {At: noon.Add(5), Emitted: []string{"c-3"}},
+			{At: noon.Add(6), Outcome: workflow.Held}, {At: noon.Add(7), Outcome: workflow.Held},
+		},
 		Outbox: []workflow.Dispatch{
 			dispatch("d-1", workflow.DispatchWaiting, workflow.PaymentTimeout), dispatch("c-1", workflow.DispatchDead, ""),
 			dispatch("c-2", workflow.DispatchWaiting, ""), dispatch("c-3", workflow.DispatchWaiting, ""), dispatch("c-4", workflow.DispatchSent, ""),
@@ -94,8 +98,11 @@ func TestAStoryIsListedWithWhatMakesItStuck(t *testing.T) {
 	}
 	require.Equal(t, workflow.Listed{
 		Order: s.Order, Revision: 3, CreatedAt: noon, Since: noon.Add(1), UpdatedAt: noon.Add(2), DeadlineAt: noon.Add(3), BlockedBy: "m",
-		Dead: 1, Held: 5, Waiting: noon.Add(4),
+		Dead: 1, Held: 2, HeldSince: noon.Add(6), Waiting: noon.Add(4),
 	}, s.Listed())
+	s.Journal = append(s.Journal, workflow.Entry{At: noon.Add(8), Type: workflow.MessageType(workflow.SendAgain), ParentID: "c-2"},
+		workflow.Entry{At: noon.Add(9), Type: workflow.MessageType(workflow.SkipMessage), ParentID: "c-2"})
+	require.Equal(t, noon.Add(8), s.Listed().Waiting, "it was dead, and waits again since then")
 	s.Journal = nil
 	require.Zero(t, s.Listed().Waiting, "the journal was purged")
 }

@@ -85,11 +85,14 @@ func searching() []scenario {
 				Order: s.Order, Revision: s.Revision, CreatedAt: s.CreatedAt, Since: s.Since, UpdatedAt: s.UpdatedAt, BlockedBy: "bad",
 				DeadlineAt: s.DeadlineAt, Dead: 1, Held: 2, HeldSince: begun.Add(time.Hour).Truncate(time.Microsecond),
 			}}}, p)
+			require.Equal(w, p.Items[0], s.Listed(), "its story says the same")
 			w.acts(workflow.Applied, workflow.SkipMessage, "bad")
 			w.acts(workflow.Applied, workflow.SendAgain, "order-42:reserve-inventory:1")
 			p, err = w.Orders(w.Context(), workflow.Search{})
 			require.NoError(w, err)
 			require.Equal(w, []any{0, "", w.db.Now().Truncate(time.Microsecond)}, []any{p.Items[0].Dead, p.Items[0].BlockedBy, p.Items[0].Waiting})
+			s = w.story(theOrder)
+			require.Equal(w, p.Items[0], s.Listed(), "since it was sent again")
 		}},
 		{"without orders every list is empty, and so is the summary", func(w *world) {
 			require.Empty(w, w.lists(workflow.Search{}))
