@@ -174,6 +174,7 @@ func TestARequestThatIsNoOrderIsRefusedAndSaysWhy(t *testing.T) {
 		"no order ID":        {order(t, `{}`), 400, "the field orderId"},
 		"an order ID of 17":  {order(t, `{"orderId":17}`), 400, "the field orderId"},
 		"a bad order ID":     {order(t, `{"orderId":"a/b"}`), 400, "the field orderId"},
+		"no address":         {order(t, `{"orderId":".."}`), 400, "or is . or .."},
 		"a long order ID":    {order(t, `{"orderId":"`+strings.Repeat("x", 97)+`"}`), 400, "the field orderId"},
 		"a missing field":    {order(t, `{"orderId":"order-42","customerId":"c"}`), 400, "the field currency is missing"},
 		"a price in floats":  {order(t, strings.Replace(placedBody, "12990", "129.90", 1)), 400, "the field amount must be"},

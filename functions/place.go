@@ -105,7 +105,7 @@ func readOrder(a App, r *http.Request, rec *record) (workflow.Envelope, *problem
 		return bad(http.StatusBadRequest, "the body is not a JSON object"+because(err), "send one order as a JSON object")
 	}
 	if json.Unmarshal(object["orderId"], &e.OrderID) != nil || workflow.OrderIDFault(e.OrderID) != "" {
-		return bad(http.StatusBadRequest, fmt.Sprintf("the field orderId is no text of 1 to %d letters, digits and . _ ~ -", workflow.MaxOrderIDLength),
+		return bad(http.StatusBadRequest, fmt.Sprintf("the field orderId is no text of 1 to %d letters, digits and . _ ~ -, or is . or ..", workflow.MaxOrderIDLength),
 			"give the order an ID of that form")
 	}
 

@@ -126,6 +126,9 @@ func OrderIDFault(s string) string {
 	if s == "" {
 		return "is missing"
 	}
+	if s == "." || s == ".." { // in an address it would stand for a place, and the order be out of reach
+		return "is a dot or two and nothing else"
+	}
 	if len(s) > MaxOrderIDLength {
 		return "is longer than " + strconv.Itoa(MaxOrderIDLength) + " characters, so IDs derived from it would not fit"
 	}
