@@ -67,7 +67,7 @@ func filterOf(q workflow.Search) (f filter, err error) {
 		}
 	}
 	for _, to := range []*time.Time{&f.CreatedTo, &f.UpdatedTo} {
-		if to.IsZero() || to.After(farOff) {
+		if to.IsZero() {
 			*to = farOff
 		}
 	}
@@ -75,6 +75,9 @@ func filterOf(q workflow.Search) (f filter, err error) {
 		*at = latest(at.UTC(), longAgo)
 		if rest := at.Truncate(time.Microsecond); rest.Before(*at) { // a bound between two moments that are kept
 			*at = rest.Add(time.Microsecond)
+		}
+		if at.After(farOff) { // later than any that could be written down
+			*at = farOff
 		}
 	}
 	f.UpdatedFrom = latest(f.UpdatedFrom, f.CreatedFrom) // nothing is decided about an order before it is known

@@ -186,6 +186,19 @@ func searching() []scenario {
 				require.Equal(t, want, w.lists(q), "%+v", q)
 			})
 		}},
+		{"at the ends of time nothing is found, and everything between them", func(w *world) {
+			w.takes(placed(theOrder))
+			last := time.Date(9999, 12, 31, 23, 59, 59, 999_999_999, time.UTC)
+			for _, late := range []time.Time{last, last.Add(time.Hour), last.In(time.FixedZone("", -14*3600))} {
+				require.Empty(w, w.lists(workflow.Search{CreatedFrom: late}), late)
+				require.Empty(w, w.lists(workflow.Search{UpdatedFrom: late}), late)
+				require.Len(w, w.lists(workflow.Search{CreatedTo: late, UpdatedTo: late}), 1, late)
+			}
+			early := time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC)
+			require.Len(w, w.lists(workflow.Search{CreatedFrom: early, UpdatedFrom: early}), 1)
+			require.Empty(w, w.lists(workflow.Search{CreatedTo: early}))
+			require.Empty(w, w.lists(workflow.Search{UpdatedTo: early}))
+		}},
 		{"a prefix is letters and no pattern: of hostile ones nothing is found, and nothing else happens", func(w *world) {
 			w.takes(placed("order-1"), placed("order_1"), placed("Order-1"), placed("orderX1"), placed("~"), placed("o"))
 			for prefix, want := range map[string][]string{
