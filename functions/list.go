@@ -3,7 +3,9 @@ package functions
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
@@ -119,6 +121,9 @@ func orNull(text string) []byte {
 
 // readFailed is the answer when something could not be read.
 func (c *call) readFailed(what string, err error) reply {
+	if errors.Is(err, workflow.ErrBadInput) { // of all parameters the token alone is the source's to judge
+		return c.rec.refuse(http.StatusBadRequest, "the parameter continuationToken is none that an answer gave", "begin at the first page, without it")
+	}
 	return retryLater(c.rec, fmt.Errorf("read %s: %w", what, err), what+" cannot be read at the moment", "ask again")
 }
 

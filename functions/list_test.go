@@ -282,6 +282,17 @@ func TestALookForStuckOrdersEndsThoughNoneIsFound(t *testing.T) {
 	require.Len(t, w.searches, 20)
 }
 
+func TestATokenThatTheSourceDoesNotKnowIsTheCallersMistake(t *testing.T) {
+	t.Parallel()
+	w := world{}
+	w.find = found("more")
+	next := object(t, w.get(t, "/api/orders"))["next"].(string)
+	w.find = func(context.Context, workflow.Search) (workflow.Page[workflow.Listed], error) {
+		return workflow.Page[workflow.Listed]{}, fmt.Errorf("list orders: %w", workflow.ErrBadInput)
+	}
+	require.Contains(t, aProblem(t, 400, w.get(t, next)), "continuationToken")
+}
+
 func TestAListThatCannotBeReadMayBeAskedForAgainAndTellsNoSecrets(t *testing.T) {
 	t.Parallel()
 	away := errors.New("sqlserver://sa:s3cret@db: away")
