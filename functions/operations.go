@@ -131,11 +131,8 @@ func (c *call) tellDispatches(f *filter, state string, deadlines bool) reply {
 	return tellPage(c, says, page, format)
 }
 
-// How the place begins where a list of both kinds goes on.
-const earlyFrom, lineFrom = "early:", "line:"
-
 // listHeld lists messages that wait: those that came too early, and those in the
-// line of a blocked order. Of both, the early ones come first.
+// line of a blocked order.
 func listHeld(c *call) reply {
 	f := filter{c: c}
 	kind := f.choice("kind", "all", "early", "blocked")
@@ -143,31 +140,9 @@ func listHeld(c *call) reply {
 	if refusal, ok := f.refusal(); !ok {
 		return refusal
 	}
-	outcome := workflow.Held
-	rest, line := strings.CutPrefix(after, lineFrom)
-	switch {
-	case kind == "blocked", kind == "all" && line:
-		outcome = workflow.Blocked
-	}
-	if kind == "all" { // where it goes on says in which of the two
-		after = strings.TrimPrefix(rest, earlyFrom)
-	}
-	var page workflow.Page[workflow.Kept]
-	err := c.try(c.r.Context(), func(ctx context.Context) (err error) {
-		page, err = c.Operators.Kept(ctx, outcome, top, after)
-		return err
-	})
+	page, err := c.findKept(kind, top, after)
 	if err != nil {
 		return c.readFailed("what is held", err)
-	}
-	switch {
-	case kind != "all":
-	case outcome == workflow.Held && page.Next == "":
-		page.Next = lineFrom
-	case outcome == workflow.Held:
-		page.Next = earlyFrom + page.Next
-	case page.Next != "":
-		page.Next = lineFrom + page.Next
 	}
 	return tellPage(c, columns[workflow.Kept]{
 		{"orderId", func(k *workflow.Kept) any { return k.OrderID }},
@@ -181,6 +156,48 @@ func listHeld(c *call) reply {
 		{"parentId", func(k *workflow.Kept) any { return k.ParentID }},
 		{"size", func(k *workflow.Kept) any { return len(k.Body) }},
 	}, page, format)
+}
+
+// How the place begins where a list of both kinds goes on.
+const earlyFrom, lineFrom = "early:", "line:"
+
+// findKept finds messages that wait. Of both kinds the early ones come first; a
+// page that they do not fill goes on with the others.
+func (c *call) findKept(kind string, top int, after string) (page workflow.Page[workflow.Kept], err error) {
+	kept := func(outcome workflow.Outcome, top int, after string) (page workflow.Page[workflow.Kept], err error) {
+		err = c.try(c.r.Context(), func(ctx context.Context) (err error) {
+			page, err = c.Operators.Kept(ctx, outcome, top, after)
+			return err
+		})
+		return page, err
+	}
+	switch kind {
+	case "early":
+		return kept(workflow.Held, top, after)
+	case "blocked":
+		return kept(workflow.Blocked, top, after)
+	}
+	after, inLine := strings.CutPrefix(after, lineFrom)
+	if !inLine {
+		page, err = kept(workflow.Held, top, strings.TrimPrefix(after, earlyFrom))
+		switch {
+		case err != nil:
+			return page, err
+		case page.Next != "":
+			page.Next = earlyFrom + page.Next
+			return page, nil
+		case len(page.Items) == top:
+			page.Next = lineFrom
+			return page, nil
+		}
+		after = ""
+	}
+	line, err := kept(workflow.Blocked, top-len(page.Items), after)
+	page.Items = append(page.Items, line.Items...)
+	if line.Next != "" {
+		page.Next = lineFrom + line.Next
+	}
+	return page, err
 }
 
 // status and transition are the process as callers read it.

@@ -2,7 +2,9 @@ package functions_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -114,6 +116,46 @@ func TestWhatIsHeldIsListedTheEarlyFirstThenTheLines(t *testing.T) {
 	require.Equal(t, []string{"m-1", "m-1", "m-2", "m-2"}, walk("/api/operations/held"))
 	require.Equal(t, []string{"m-1", "m-1"}, walk("/api/operations/held?kind=early"))
 	require.Equal(t, []string{"m-2", "m-2"}, walk("/api/operations/held?kind=blocked"))
+}
+
+func TestAPageOfWhatWaitsIsFilledWithBothKinds(t *testing.T) {
+	t.Parallel()
+	all := map[workflow.Outcome][]string{workflow.Held: {"early-1", "early-2"}, workflow.Blocked: {"line-1", "line-2", "line-3"}}
+	w := world{}
+	w.kept = func(outcome workflow.Outcome, top int, after string) (page workflow.Page[workflow.Kept], err error) {
+		require.Positive(t, top)
+		begin := 0
+		if after != "" {
+			begin = atoi(t, after)
+		}
+		end := min(begin+top, len(all[outcome]))
+		for _, id := range all[outcome][begin:end] {
+			page.Items = append(page.Items, workflow.Kept{Envelope: workflow.Envelope{ID: id}})
+		}
+		if end < len(all[outcome]) {
+			page.Next = strconv.Itoa(end)
+		}
+		return page, nil
+	}
+	pages := func(top int) (ids []string) {
+		for path := fmt.Sprintf("/api/operations/held?top=%d", top); path != ""; {
+			got := object(t, w.get(t, path))
+			page := []string{}
+			for _, item := range got["items"].([]any) {
+				page = append(page, item.(map[string]any)["messageId"].(string))
+			}
+			ids = append(ids, strings.Join(page, " "))
+			path, _ = got["next"].(string)
+		}
+		return ids
+	}
+	require.Equal(t, []string{"early-1 early-2 line-1 line-2 line-3"}, pages(50))
+	require.Equal(t, []string{"early-1 early-2 line-1 line-2 line-3"}, pages(5))
+	require.Equal(t, []string{"early-1 early-2 line-1 line-2", "line-3"}, pages(4))
+	require.Equal(t, []string{"early-1 early-2", "line-1 line-2", "line-3"}, pages(2))
+	require.Equal(t, []string{"early-1", "early-2", "line-1", "line-2", "line-3"}, pages(1))
+	all[workflow.Held] = nil
+	require.Equal(t, []string{"line-1 line-2 line-3"}, pages(50), "who asks what waits is not shown an empty page")
 }
 
 func TestTheProcessIsTold(t *testing.T) {
