@@ -60,12 +60,13 @@ func summary(c *call) reply {
 	return c.toldAs("W/"+tagOf(jsonOf(told)), jsonType, body)
 }
 
-// mostCounted is how many pages of orders that wait are counted through.
+// mostCounted is how many pages of orders that wait are counted through: of too
+// many those that nothing was decided about for longest.
 const mostCounted = 5
 
 func (c *call) countStuck(ctx context.Context) (count map[workflow.StuckKind]int, partial bool, err error) {
 	count = make(map[workflow.StuckKind]int)
-	search := workflow.Search{Statuses: waitingStatuses(), Top: mostTop}
+	search := workflow.Search{Statuses: waitingStatuses(), Oldest: true, Top: mostTop}
 	for range mostCounted {
 		page, err := c.findOrders(ctx, search)
 		if err != nil {

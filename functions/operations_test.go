@@ -48,6 +48,7 @@ func TestTheSummaryCountsOrdersByStatusWhatIsNotDoneAndWhatIsStuck(t *testing.T)
 	got := object(t, ask(t, w.atNoon(), http.MethodGet, "/api/operations/summary", ""))
 	require.Equal(t, true, got["stuckIsPartial"])
 	require.Len(t, w.searches, 5)
+	require.True(t, w.searches[0].Oldest, "those are left out that are the least likely to be stuck")
 }
 
 func TestTheOutboxAndTheDeadlinesAreListedByState(t *testing.T) {

@@ -16,7 +16,7 @@ type Operators interface {
 
 // Search finds orders, and what waits across all of them.
 type Search interface {
-	// Orders lists orders, the one decided about last first.
+	// Orders lists orders, no more on a page than are asked for.
 	Orders(context.Context, workflow.Search) (workflow.Page[workflow.Listed], error)
 	Summary(context.Context) (workflow.Summary, error)
 	// Dispatches lists outbox rows in a state: commands, or deadlines.

@@ -10,7 +10,8 @@ import (
 // ordersPath is where orders are, as callers write it.
 const ordersPath = apiPath + "orders"
 
-// listOrders lists orders, the one decided about last first.
+// listOrders lists orders, the one decided about last first; of those that are
+// stuck it comes last.
 func listOrders(c *call) reply {
 	f := filter{c: c}
 	search := workflow.Search{
@@ -81,35 +82,51 @@ func (c *call) findOrders(ctx context.Context, search workflow.Search) (page wor
 
 // mostLooks is how many pages of orders are looked through for those that are
 // stuck, at most, before an answer is given.
-const mostLooks = 20
+const mostLooks = 10
 
-// findStuck looks for orders that are stuck. A page of them may be short, or
-// empty, and not be the last one: only a page without a token is. Without
-// statuses it looks through those in which an order waits for something; what is
-// left over from one that has ended is counted in the backlog.
-func (c *call) findStuck(ctx context.Context, search workflow.Search) (workflow.Page[workflow.Listed], error) {
+// findStuck looks for orders that are stuck, beginning with those that nothing
+// was decided about for longest: they are the likeliest. A page of them may be
+// short, or empty, and not be the last one: only a page without a token is.
+// Without statuses it looks through those in which an order waits for something;
+// what is left over from one that has ended is counted in the backlog.
+func (c *call) findStuck(ctx context.Context, search workflow.Search) (found workflow.Page[workflow.Listed], err error) {
 	if search.Statuses == nil && !search.Blocked {
 		search.Statuses = waitingStatuses()
 	}
-	var found workflow.Page[workflow.Listed]
+	search.Oldest = true
 	top := search.Top
 	for range mostLooks {
-		search.Top = top - len(found.Items)
 		page, err := c.findOrders(ctx, search)
 		if err != nil {
 			return found, err
 		}
-		for _, l := range page.Items {
-			if len(c.stuck(l)) > 0 {
-				found.Items = append(found.Items, l)
-			}
+		ill, seen := c.stuckAmong(page.Items, top-len(found.Items))
+		if seen < len(page.Items) { // so that the next page goes on behind the last that there is room for
+			search.Top = seen
+			continue
 		}
+		found.Items = append(found.Items, ill...)
 		found.Next, search.After = page.Next, page.Next
 		if page.Next == "" || len(found.Items) == top {
 			break
 		}
+		search.Top = mostTop
 	}
 	return found, nil
+}
+
+// stuckAmong picks out at most so many orders that are stuck, and says how many
+// it looked at.
+func (c *call) stuckAmong(orders []workflow.Listed, most int) (ill []workflow.Listed, seen int) {
+	for _, l := range orders {
+		if len(ill) == most {
+			break
+		}
+		if seen++; len(c.stuck(l)) > 0 {
+			ill = append(ill, l)
+		}
+	}
+	return ill, seen
 }
 
 func waitingStatuses() []workflow.Status {

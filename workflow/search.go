@@ -15,6 +15,9 @@ type Search struct {
 	CreatedFrom, CreatedTo, UpdatedFrom, UpdatedTo time.Time
 	// Blocked: only orders that a message blocks.
 	Blocked bool
+	// Oldest: those last decided about longest ago come first. One that moves while
+	// the pages are read comes again at the end, and none is missed.
+	Oldest bool
 	// Top is how many orders there are on a page at most, 1 to TopMost; zero means
 	// TopDefault.
 	Top int

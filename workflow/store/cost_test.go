@@ -170,6 +170,8 @@ func everyAsked(s *Store) []asked {
 		{"orders that ended", s.text.ended, nil, []string{"COVERING INDEX orders_by_status (status=?)"}, nil},
 		{"the newest of a status", s.text.newest, []any{"s", at, at, "o", at, at, "", 1}, []string{"COVERING INDEX orders_by_status (status=? AND updated_at>? AND updated_at<?)"}, nil},
 		{"the newest that are blocked", s.text.newestBlocked, []any{"s", at, at, "o", at, at, "", 1}, []string{"orders_blocked (status=? AND updated_at>? AND updated_at<?)"}, nil},
+		{"the oldest of a status", s.text.oldest, []any{"s", at, at, "o", at, at, "", 1}, []string{"COVERING INDEX orders_by_status (status=? AND updated_at>? AND updated_at<?)"}, nil},
+		{"the oldest that are blocked", s.text.oldestBlocked, []any{"s", at, at, "o", at, at, "", 1}, []string{"orders_blocked (status=? AND updated_at>? AND updated_at<?)"}, nil},
 		{"those with a prefix", s.text.prefixed, []any{"o", "p", 1}, []string{"PRIMARY KEY (order_id>? AND order_id<?)"}, nil},
 		{"the orders of a page", s.text.listed(2), []any{"o", "p"}, []string{"o USING PRIMARY KEY (order_id=?)", "d USING PRIMARY KEY (order_id=?)", "h USING PRIMARY KEY (order_id=?)"}, nil},
 		{"commands that wait", s.text.unsent, []any{at, "o", 1, 1, at}, []string{"outbox_waiting (visible_at>? AND visible_at<?)"}, nil},

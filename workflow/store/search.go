@@ -19,9 +19,9 @@ const narrow = 1000
 // detailsMost is how many orders are read in one statement.
 const detailsMost = 100
 
-// Orders lists orders, those last decided about first. The place of a page is a
-// key and not a number: an order that is not decided about while the pages are
-// read is on exactly one of them. One that is may be on two, or on none.
+// Orders lists orders, those last decided about first, or last. The place of a
+// page is a key and not a number: an order that is not decided about while the
+// pages are read is on exactly one of them. One that is may be on two, or on none.
 //
 // Without statuses it lists those that this program knows. The error wraps
 // workflow.ErrBadInput when what is asked makes no sense.
@@ -82,9 +82,13 @@ func filterOf(q workflow.Search) (f filter, err error) {
 	}
 	f.UpdatedFrom = latest(f.UpdatedFrom, f.CreatedFrom) // nothing is decided about an order before it is known
 	f.empty = f.Prefix != "" && workflow.OrderIDFault(f.Prefix) != ""
-	f.list = fmt.Sprintf("orders %q %q %t %s %s %s %s", f.Statuses, f.Prefix, f.Blocked,
+	f.list = fmt.Sprintf("orders %q %q %t %t %s %s %s %s", f.Statuses, f.Prefix, f.Blocked, f.Oldest,
 		formatTime(f.CreatedFrom), formatTime(f.CreatedTo), formatTime(f.UpdatedFrom), formatTime(f.UpdatedTo))
-	f.begin, err = cursorOf(f.list, q.After, cursor{At: f.UpdatedTo})
+	first := cursor{At: f.UpdatedTo}
+	if f.Oldest {
+		first.At = f.UpdatedFrom
+	}
+	f.begin, err = cursorOf(f.list, q.After, first)
 	return f, err
 }
 
@@ -100,11 +104,11 @@ func (s *Store) keys(ctx context.Context, f filter) (keys []cursor, err error) {
 		}
 	}
 	if !few {
-		if keys, err = s.newest(ctx, f); err != nil {
+		if keys, err = s.firsts(ctx, f); err != nil {
 			return nil, err
 		}
 	}
-	slices.SortFunc(keys, func(a, b cursor) int { return cmp.Or(b.At.Compare(a.At), strings.Compare(b.ID, a.ID)) })
+	slices.SortFunc(keys, f.inOrder)
 	seen := make(map[string]bool) // an order that moves may have been read in both of its statuses
 	keys = slices.DeleteFunc(keys, func(c cursor) bool {
 		twice := seen[c.ID]
@@ -114,18 +118,31 @@ func (s *Store) keys(ctx context.Context, f filter) (keys []cursor, err error) {
 	return keys[:min(len(keys), f.top+1)], nil
 }
 
-// newest reads the first of each status from an index that has all that is asked
+// inOrder compares places in the list.
+func (f *filter) inOrder(a, b cursor) int {
+	if !f.Oldest {
+		a, b = b, a
+	}
+	return cmp.Or(a.At.Compare(b.At), strings.Compare(a.ID, b.ID))
+}
+
+// firsts reads the first of each status from an index that has all that is asked
 // for, in the order of the list: what is read is what is shown, however many
 // orders there are, unless a prefix or the time of creation leaves most out.
-func (s *Store) newest(ctx context.Context, f filter) (keys []cursor, err error) {
-	text := s.text.newest
-	if f.Blocked {
+func (s *Store) firsts(ctx context.Context, f filter) (keys []cursor, err error) {
+	text, from, to := s.text.newest, f.UpdatedFrom, f.begin.At
+	switch {
+	case f.Oldest && f.Blocked:
+		text, from, to = s.text.oldestBlocked, f.begin.At, f.UpdatedTo
+	case f.Oldest:
+		text, from, to = s.text.oldest, f.begin.At, f.UpdatedTo
+	case f.Blocked:
 		text = s.text.newestBlocked
 	}
 	questions := make([]question, len(f.Statuses))
 	for i, status := range f.Statuses {
 		questions[i] = question{text: text, args: []any{
-			string(status), f.UpdatedFrom, f.begin.At, f.begin.ID, f.CreatedFrom, f.CreatedTo, f.Prefix, int64(f.top + 1),
+			string(status), from, to, f.begin.ID, f.CreatedFrom, f.CreatedTo, f.Prefix, int64(f.top + 1),
 		}, row: func(r row) error {
 			var c cursor
 			err := r.Scan(&c.ID, moment{&c.At})
@@ -159,8 +176,7 @@ func (s *Store) prefixed(ctx context.Context, f filter) (keys []cursor, few bool
 // takes reports whether an order is one of those asked for, and after the page
 // before.
 func (f *filter) takes(c cursor, status workflow.Status, created time.Time, blocked bool) bool {
-	return slices.Contains(f.Statuses, status) && !c.At.Before(f.UpdatedFrom) &&
-		(c.At.Before(f.begin.At) || (!c.At.After(f.begin.At) && c.ID < f.begin.ID)) &&
+	return slices.Contains(f.Statuses, status) && !c.At.Before(f.UpdatedFrom) && c.At.Before(f.UpdatedTo) && f.inOrder(f.begin, c) < 0 &&
 		!created.Before(f.CreatedFrom) && created.Before(f.CreatedTo) && (blocked || !f.Blocked)
 }
 

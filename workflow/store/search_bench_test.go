@@ -51,6 +51,7 @@ var looks = []struct {
 	{"a page of all orders far behind", func(ctx context.Context, s *Store) (int, error) {
 		return listing(workflow.Search{UpdatedTo: time.Date(2026, 1, 1, 2, 0, 0, 0, time.UTC)})(ctx, s)
 	}},
+	{"1000 orders of long ago", listing(workflow.Search{Top: 1000, Oldest: true})},
 	{"1000 orders", listing(workflow.Search{Top: 1000})},
 	{"those of one status", listing(workflow.Search{Statuses: []workflow.Status{workflow.NeedsAttention}})},
 	{"blocked ones", listing(workflow.Search{Blocked: true})},

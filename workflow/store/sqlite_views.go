@@ -16,6 +16,16 @@ WHERE status = ?1 AND updated_at >= ?2 AND updated_at <= ?3 AND (updated_at < ?3
   AND created_at >= ?5 AND created_at < ?6 AND SUBSTR(order_id, 1, LENGTH(?7)) = ?7 AND blocked_by IS NOT NULL
 ORDER BY updated_at DESC, order_id DESC LIMIT ?8`,
 
+	oldest: `SELECT order_id, updated_at FROM orders
+WHERE status = ?1 AND updated_at >= ?2 AND updated_at < ?3 AND (updated_at > ?2 OR order_id > ?4)
+  AND created_at >= ?5 AND created_at < ?6 AND SUBSTR(order_id, 1, LENGTH(?7)) = ?7
+ORDER BY updated_at, order_id LIMIT ?8`,
+
+	oldestBlocked: `SELECT order_id, updated_at FROM orders INDEXED BY orders_blocked
+WHERE status = ?1 AND updated_at >= ?2 AND updated_at < ?3 AND (updated_at > ?2 OR order_id > ?4)
+  AND created_at >= ?5 AND created_at < ?6 AND SUBSTR(order_id, 1, LENGTH(?7)) = ?7 AND blocked_by IS NOT NULL
+ORDER BY updated_at, order_id LIMIT ?8`,
+
 	prefixed: `SELECT order_id, updated_at, status, created_at, blocked_by FROM orders
 WHERE order_id >= ?1 AND order_id < ?2 ORDER BY order_id LIMIT ?3`,
 

@@ -15,6 +15,16 @@ WHERE status = CAST(?1 AS nvarchar(64)) AND updated_at >= ?2 AND updated_at <= ?
   AND created_at >= ?5 AND created_at < ?6 AND LEFT(order_id, LEN(CAST(?7 AS nvarchar(96)))) = CAST(?7 AS nvarchar(96)) AND blocked_by IS NOT NULL
 ORDER BY updated_at DESC, order_id DESC;`,
 
+	oldest: `SELECT TOP (?8) order_id, updated_at FROM dbo.orders
+WHERE status = CAST(?1 AS nvarchar(64)) AND updated_at >= ?2 AND updated_at < ?3 AND (updated_at > ?2 OR order_id > CAST(?4 AS nvarchar(96)))
+  AND created_at >= ?5 AND created_at < ?6 AND LEFT(order_id, LEN(CAST(?7 AS nvarchar(96)))) = CAST(?7 AS nvarchar(96))
+ORDER BY updated_at, order_id;`,
+
+	oldestBlocked: `SELECT TOP (?8) order_id, updated_at FROM dbo.orders
+WHERE status = CAST(?1 AS nvarchar(64)) AND updated_at >= ?2 AND updated_at < ?3 AND (updated_at > ?2 OR order_id > CAST(?4 AS nvarchar(96)))
+  AND created_at >= ?5 AND created_at < ?6 AND LEFT(order_id, LEN(CAST(?7 AS nvarchar(96)))) = CAST(?7 AS nvarchar(96)) AND blocked_by IS NOT NULL
+ORDER BY updated_at, order_id;`,
+
 	prefixed: `SELECT TOP (?3) order_id, updated_at, status, created_at, blocked_by FROM dbo.orders
 WHERE order_id >= CAST(?1 AS nvarchar(96)) AND order_id < CAST(?2 AS nvarchar(96)) ORDER BY order_id;`,
 

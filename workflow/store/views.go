@@ -4,6 +4,7 @@ package store
 // what was rejected.
 type views struct {
 	newest, newestBlocked, prefixed string             // the keys of orders in a list
+	oldest, oldestBlocked           string             // the same the other way round
 	listed                          func(n int) string // orders by their keys
 	open, ended                     string             // how many orders have each status
 	clock                           string             // the database's, now

@@ -127,6 +127,9 @@ func searching() []scenario {
 				ids := w.lists(workflow.Search{Top: top})
 				require.ElementsMatch(w, want, ids, "%d", top)
 				require.Equal(w, w.lists(workflow.Search{}), ids)
+				oldest := w.lists(workflow.Search{Top: top, Oldest: true})
+				slices.Reverse(oldest)
+				require.Equal(w, ids, oldest)
 				at := func(id string) time.Time { return w.story(id).UpdatedAt }
 				if top == 7 {
 					require.True(w, slices.IsSortedFunc(ids, func(a, b string) int { return at(b).Compare(at(a)) }))
@@ -169,8 +172,8 @@ func searching() []scenario {
 					}), 0, 3).Draw(t, "statuses"),
 					Prefix:      rapid.SampledFrom([]string{"", "", "", "", "", "", "", "", "", "", "o", "order-", "order-1", "order-13", "order-2", "order-9", "orders", "O", "order-%", "order_1"}).Draw(t, "prefix"),
 					CreatedFrom: moment("created from"), CreatedTo: moment("created to"), UpdatedFrom: moment("updated from"), UpdatedTo: moment("updated to"),
-					Blocked: rapid.IntRange(0, 3).Draw(t, "blocked") == 0,
-					Top:     rapid.SampledFrom([]int{0, 1, 3, 1000}).Draw(t, "top"),
+					Blocked: rapid.IntRange(0, 3).Draw(t, "blocked") == 0, Oldest: rapid.Bool().Draw(t, "oldest"),
+					Top: rapid.SampledFrom([]int{0, 1, 3, 1000}).Draw(t, "top"),
 				}
 				var want []string
 				for _, l := range all.Items {
@@ -182,6 +185,9 @@ func searching() []scenario {
 						(!q.Blocked || l.BlockedBy != "") {
 						want = append(want, l.Order.ID)
 					}
+				}
+				if q.Oldest {
+					slices.Reverse(want)
 				}
 				require.Equal(t, want, w.lists(q), "%+v", q)
 			})
@@ -220,6 +226,7 @@ func searching() []scenario {
 			require.Len(w, w.lists(workflow.Search{Prefix: "order", Top: 1000}), 2048)
 			require.Len(w, w.lists(workflow.Search{Prefix: "or_er", Top: 1000}), 2048, "its letters stand for themselves")
 			require.Len(w, w.lists(workflow.Search{Prefix: "o", Top: 1000}), 4096)
+			require.Len(w, w.lists(workflow.Search{Prefix: "o", Top: 1000, Oldest: true}), 4096)
 			require.Equal(w, "order", w.lists(workflow.Search{Prefix: "order", Top: 1000})[0], "which was decided about last")
 			require.Len(w, w.lists(workflow.Search{Prefix: "orderab", Top: 3}), 512, "few enough to look at each")
 			require.Equal(w, []string{"order"}, w.lists(workflow.Search{Prefix: "order", Statuses: []workflow.Status{workflow.AwaitingPayment}}))
@@ -284,7 +291,7 @@ func searching() []scenario {
 				require.ErrorIs(w, err, workflow.ErrBadInput)
 			}
 			for _, q := range []workflow.Search{
-				{Prefix: "o"}, {Blocked: true}, {Statuses: []workflow.Status{workflow.Completed}}, {UpdatedTo: w.db.Now()}, {CreatedFrom: w.db.Now()},
+				{Prefix: "o"}, {Blocked: true}, {Oldest: true}, {Statuses: []workflow.Status{workflow.Completed}}, {UpdatedTo: w.db.Now()}, {CreatedFrom: w.db.Now()},
 			} {
 				q.After = p.Next
 				_, err := w.Orders(w.Context(), q)
