@@ -420,6 +420,7 @@ func TestARequestToActThatIsNoneIsRefusedAndSaysWhy(t *testing.T) {
 		"a blank reason":          {"cancel", `{"reason":" \n\t"}`, 400, "the field reason is missing", nil},
 		"a reason that is null":   {"cancel", `{"reason":null}`, 400, "the field reason is not a text", nil},
 		"a reason that is 7":      {"cancel", `{"reason":7}`, 400, "the field reason is not a text", nil},
+		"a reason of escapes":     {"cancel", `{"reason":"a\u001b[2Jb"}`, 400, "holds control characters", nil},
 		"a reason without an end": {"cancel", `{"reason":"` + strings.Repeat("ä", 1001) + `"}`, 400, "longer than 1000", nil},
 		"too large":               {"cancel", `{"reason":"` + strings.Repeat("x", 17<<10) + `"}`, 413, "16384", nil},
 		"an unknown field":        {"cancel", `{"reason":"why","force":true}`, 400, "force", nil},

@@ -105,6 +105,8 @@ func (w *asked) readBody(body []byte, fields []string) (fault string) {
 	switch {
 	case w.reason == "":
 		return "the field reason is missing: the journal says why an operator acted"
+	case !isText([]byte(w.reason)): // it is shown in terminals, too
+		return "the field reason holds control characters"
 	case utf8.RuneCountInString(w.reason) > mostReason:
 		return fmt.Sprintf("the field reason is longer than %d characters", mostReason)
 	}
