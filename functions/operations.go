@@ -155,7 +155,7 @@ func listHeld(c *call) reply {
 		{"function", func(k *workflow.Kept) any { return k.Delivery.Function }},
 		{"deliveries", func(k *workflow.Kept) any { return k.Delivery.Count }},
 		{"parentId", func(k *workflow.Kept) any { return k.ParentID }},
-		{"size", func(k *workflow.Kept) any { return len(k.Body) }},
+		{"size", func(k *workflow.Kept) any { return k.Size }},
 	}, page, format)
 }
 

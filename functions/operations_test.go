@@ -86,7 +86,7 @@ func TestTheOutboxAndTheDeadlinesAreListedByState(t *testing.T) {
 
 func TestWhatIsHeldIsListedTheEarlyFirstThenTheLines(t *testing.T) {
 	t.Parallel()
-	early := workflow.Kept{OrderID: "order-1", Envelope: workflow.Envelope{ID: "m-1", Type: workflow.PaymentCaptured, Body: []byte(`{"x":"Zoë"}`)}, Outcome: workflow.Held, ReceivedAt: noon}
+	early := workflow.Kept{OrderID: "order-1", Envelope: workflow.Envelope{ID: "m-1", Type: workflow.PaymentCaptured, Body: []byte(`{"x":"Zoë"}`)}, Size: 12, Outcome: workflow.Held, ReceivedAt: noon}
 	line := workflow.Kept{OrderID: "order-2", Envelope: workflow.Envelope{ID: "m-2"}, Outcome: workflow.Blocked, Reason: "panic", Delivery: workflow.Delivery{Function: "f", Count: 8}}
 	w := world{}
 	w.kept = func(outcome workflow.Outcome, _ int, after string) (workflow.Page[workflow.Kept], error) {

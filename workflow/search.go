@@ -65,17 +65,19 @@ type Summary struct {
 	ReadAt   time.Time // by the database's clock
 }
 
-// DispatchAt is an outbox row, in a list of those of all orders.
+// DispatchAt is an outbox row, in a list of those of all orders. A command's is
+// without its body.
 type DispatchAt struct {
 	OrderID string
 	Dispatch
 }
 
 // Kept is a message that waits, in a list of those of all orders: early, or in
-// the line of its order.
+// the line of its order. It is without its body.
 type Kept struct {
 	OrderID string
 	Envelope
+	Size       int64   // of the body, in bytes
 	Outcome    Outcome // Held or Blocked
 	Reason     string
 	ReceivedAt time.Time

@@ -89,7 +89,7 @@ func (s *Store) dispatches(ctx context.Context, list, state string, deadlines bo
 
 func scanDispatch(r row) (d workflow.DispatchAt, seq int64, err error) {
 	var purpose sql.NullString
-	err = r.Scan(&d.OrderID, &seq, &d.ID, &d.Type, &d.Conversation, &d.ParentID, &d.OriginID, &d.TraceParent, &purpose, moment{&d.DueAt}, &d.Body,
+	err = r.Scan(&d.OrderID, &seq, &d.ID, &d.Type, &d.Conversation, &d.ParentID, &d.OriginID, &d.TraceParent, &purpose, moment{&d.DueAt},
 		&d.State, &d.Attempts, &d.Refusals, &d.Deaths, moment{&d.NextAttemptAt}, moment{&d.SentAt}, moment{&d.ClosedAt}, &d.LastError)
 	d.Outgoing.OrderID = d.OrderID
 	completeDeadline(&d.Outgoing, purpose)
@@ -128,8 +128,8 @@ func (s *Store) kept(ctx context.Context, outcome workflow.Outcome, top int, aft
 	err = s.engine.read(ctx, question{text: text, args: []any{begin.ID, begin.Seq, begin.Place, int64(top + 1)}, row: func(r row) (err error) {
 		var k workflow.Kept
 		var c cursor
-		k.Envelope, err = scanEnvelope(r, "", &k.OrderID, &c.Seq, &c.Place, &k.Outcome, &k.Reason, moment{&k.ReceivedAt},
-			&k.Delivery.Function, &k.Delivery.Count)
+		err = r.Scan(&k.OrderID, &c.Seq, &c.Place, &k.Outcome, &k.Reason, moment{&k.ReceivedAt}, &k.Delivery.Function, &k.Delivery.Count,
+			&k.ID, &k.Type, &k.Conversation, &k.ParentID, &k.OriginID, &k.Schema, &k.TraceParent, &k.Size)
 		k.Envelope.OrderID, c.ID = k.OrderID, k.OrderID
 		p.add(k, c)
 		return err

@@ -94,12 +94,12 @@ ORDER BY settled_at, rejection_id LIMIT ?2`,
 }
 
 const (
-	sqliteDispatch = `SELECT order_id, seq, message_id, message_type, conversation, parent_id, origin_id, traceparent, purpose, due_at, body,
+	sqliteDispatch = `SELECT order_id, seq, message_id, message_type, conversation, parent_id, origin_id, traceparent, purpose, due_at,
   state, attempts, refusals, deaths, visible_at, sent_at, closed_at, last_error
 FROM outbox `
 
 	sqliteKept = `SELECT order_id, revision, place, outcome, reason, received_at, function, delivery_count,
-  message_id, message_type, conversation, parent_id, origin_id, schema_version, traceparent, body
+  message_id, message_type, conversation, parent_id, origin_id, schema_version, traceparent, LENGTH(body)
 FROM journal `
 
 	sqliteRejected = `rejection_id, order_id, message_id, message_type, conversation, parent_id, origin_id, schema_version, traceparent,

@@ -93,12 +93,12 @@ ORDER BY settled_at, rejection_id;`,
 }
 
 const (
-	sqlServerDispatch = `order_id, seq, message_id, message_type, conversation, parent_id, origin_id, traceparent, purpose, due_at, body,
+	sqlServerDispatch = `order_id, seq, message_id, message_type, conversation, parent_id, origin_id, traceparent, purpose, due_at,
   state, attempts, refusals, deaths, visible_at, sent_at, closed_at, last_error
 FROM dbo.outbox `
 
 	sqlServerKept = `order_id, revision, place, outcome, reason, received_at, [function], delivery_count,
-  message_id, message_type, conversation, parent_id, origin_id, schema_version, traceparent, body
+  message_id, message_type, conversation, parent_id, origin_id, schema_version, traceparent, DATALENGTH(body) AS bytes
 FROM dbo.journal `
 
 	sqlServerRejected = `rejection_id, order_id, message_id, message_type, conversation, parent_id, origin_id, schema_version, traceparent,
