@@ -25,8 +25,8 @@ func (s *Store) fire(ctx context.Context, a workflow.Action) (workflow.Decision,
 	if err != nil {
 		return workflow.Decision{}, err
 	}
-	if d, handled := s.before(found, m); handled {
-		return d, nil
+	if d, handled := s.before(found, m); handled || found.newer != nil {
+		return d, found.newer
 	}
 	m.Conversation, m.OriginID = found.order.Conversation, found.order.Origin
 	if m.ID == "" {

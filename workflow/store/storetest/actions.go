@@ -450,11 +450,16 @@ func actions() []scenario {
 		}},
 		{"of an order that a newer program wrote nothing is done", func(w *world) {
 			b := w.broken("order-42/again")
-			b.takes(placed(theOrder), as(placed(theOrder), "order-42/again"))
+			b.takes(placed(theOrder), as(placed(theOrder), "order-42/again"), placed("order-43"))
 			w.tamper(`UPDATE orders SET state = REPLACE(state, '"schema":1', '"schema":2')`)
 			before := w.everything()
-			_, err := w.Act(w.Context(), workflow.Action{Kind: workflow.RetryMessage, OrderID: theOrder, Target: "order-42/again", Reason: "as agreed"})
-			require.ErrorIs(w, err, workflow.ErrTransient)
+			for _, a := range []workflow.Action{
+				{Kind: workflow.RetryMessage, OrderID: theOrder, Target: "order-42/again", Reason: "as agreed"},
+				{Kind: workflow.FireDeadline, OrderID: "order-43", Target: "order-43:inventory-timeout:1", Reason: "as agreed"},
+			} {
+				_, err := w.Act(w.Context(), a)
+				require.ErrorIs(w, err, workflow.ErrTransient, a.Kind)
+			}
 			require.Equal(w, before, w.everything())
 		}},
 		{"two who send a command again at once send it once", func(w *world) {
