@@ -11,12 +11,8 @@ import (
 	"orderflow/workflow"
 )
 
-const (
-	// apiPath is the host's route prefix, in host.json.
-	apiPath = "/api/"
-	// acting is the function whose key lets an operator act on an order.
-	acting = "order-actions"
-)
+// apiPath is the host's route prefix, in host.json.
+const apiPath = "/api/"
 
 // endpoint is one thing that the API does.
 type endpoint struct {
@@ -49,7 +45,7 @@ type endpoint struct {
 func endpoints() []endpoint {
 	const (
 		get, post     = http.MethodGet, http.MethodPost
-		read, act     = "orders", acting
+		read, act     = "orders", workflow.OperatorsFunction
 		look, operate = "operations", "operation-actions"
 	)
 	paged := []string{"format", "top", "continuationToken"}

@@ -150,18 +150,12 @@ func (c *call) look() (told workflow.Story, refusal reply, ok bool) {
 	return told, reply{}, true
 }
 
-// story reads the story of an order. Who acted is known of what came with the
-// key to act; a message of the broker may claim anything.
+// story reads the story of an order.
 func (a App) story(ctx context.Context, id string) (told workflow.Story, err error) {
 	err = a.try(ctx, func(ctx context.Context) (err error) {
 		told, err = a.Orders.Story(ctx, id)
 		return err
 	})
-	for i := range told.Journal {
-		if e := &told.Journal[i]; e.Function != acting {
-			e.Actor = ""
-		}
-	}
 	return told, err
 }
 

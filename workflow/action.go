@@ -35,6 +35,11 @@ func ActionKinds() []ActionKind {
 	return []ActionKind{RetryMessage, SkipMessage, SendAgain, DiscardCommand, FireDeadline}
 }
 
+// OperatorsFunction is the function through which operators act on orders, with
+// a key of its own. Who acted is believed of what came through it and of nothing
+// else: a message of the broker may claim anything.
+const OperatorsFunction = "order-actions"
+
 // Known reports whether it is one of the actions.
 func (k ActionKind) Known() bool { return slices.Contains(ActionKinds(), k) }
 

@@ -43,6 +43,7 @@ type Event struct {
 	TraceParent  string
 	Outcome      Outcome // of a message
 	Reason       string  // why it was decided so, the broker's last error, or the person's words
+	Said, Actor  string  // as in an Entry
 	From, To     Status
 	Version      int64 // the order's, after it
 	Revision     int64

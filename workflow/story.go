@@ -46,8 +46,8 @@ type Entry struct {
 	Emitted   []string // the IDs of what it sent and armed
 	// Function is the one that it came through; empty for what came from within.
 	Function string
-	// Said is why somebody asked for it, in that person's words, and Actor who that
-	// is, as the body says: of what an operator had the process decide, and of a
+	// Said is why somebody asked for it, in that person's words, and Actor which
+	// operator that is: of what an operator had the process decide, and of a
 	// cancellation. Of what was done about one message the Reason says both.
 	Said, Actor string
 }

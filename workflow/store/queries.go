@@ -44,7 +44,7 @@ func (s *Store) story(ctx context.Context, orderID string) (story workflow.Story
 		if err == nil {
 			err = json.Unmarshal(emitted, &e.Emitted)
 		}
-		e.Said, e.Actor = saidIn(said)
+		e.Said, e.Actor = saidIn(said, e.Function)
 		story.Journal = append(story.Journal, e)
 		return err
 	}}, question{text: s.text.outbox, args: about, row: func(r row) error {
@@ -83,12 +83,15 @@ func (s *Store) story(ctx context.Context, orderID string) (story workflow.Story
 	return story, nil
 }
 
-// saidIn is why somebody asked for something, and who, by the body of the
-// message that asked; both are empty in one that says neither.
-func saidIn(body []byte) (why, who string) {
+// saidIn is why somebody asked for something, and which operator, by the body of
+// the message that asked and the function it came through.
+func saidIn(body []byte, function string) (why, who string) {
 	var said struct{ Reason, Actor string }
 	if json.Unmarshal(body, &said) != nil {
 		return "", ""
+	}
+	if function != workflow.OperatorsFunction {
+		said.Actor = ""
 	}
 	return said.Reason, said.Actor
 }

@@ -111,7 +111,8 @@ FROM journal `
 //nolint:gochecknoglobals // read-only: SQLite's statements
 var sqliteAudits = audits{
 	unauditedJournal: `SELECT order_id, revision, place, audit, decided_at, message_id, message_type, conversation, parent_id, origin_id,
-  traceparent, LENGTH(body), outcome, reason, from_status, to_status, version, emitted, function, delivery_count
+  traceparent, LENGTH(body), outcome, reason, from_status, to_status, version, emitted, function, delivery_count,
+  CASE WHEN message_type IN ('CancellationRequested', 'Retry', 'ResolveCancelled', 'ResolveCompleted') THEN body END
 FROM journal WHERE audit > 0 ORDER BY decided_at, order_id, revision, place LIMIT ?`,
 
 	unauditedSent: `SELECT order_id, audit_sent, sent_at, ` + sqliteEvent + `

@@ -110,7 +110,8 @@ FROM dbo.journal `
 //nolint:gochecknoglobals // read-only: SQL Server's statements
 var sqlServerAudits = audits{
 	unauditedJournal: `SELECT TOP (?) order_id, revision, place, audit, decided_at, message_id, message_type, conversation, parent_id, origin_id,
-  traceparent, DATALENGTH(body) AS bytes, outcome, reason, from_status, to_status, version, emitted, [function], delivery_count
+  traceparent, DATALENGTH(body) AS bytes, outcome, reason, from_status, to_status, version, emitted, [function], delivery_count,
+  CASE WHEN message_type IN (N'CancellationRequested', N'Retry', N'ResolveCancelled', N'ResolveCompleted') THEN body END AS said
 FROM dbo.journal WHERE audit > 0 ORDER BY decided_at, order_id, revision, place;`,
 
 	unauditedSent: `SELECT TOP (?) order_id, audit_sent, sent_at, ` + sqlServerEvent + `

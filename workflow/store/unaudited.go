@@ -72,9 +72,10 @@ func eventKey(kind workflow.EventKind, row string, n int64) string {
 // now, which no other row of its order has or will have.
 func scanHandled(r row) (e workflow.Event, err error) {
 	var place, n int64
-	var emitted []byte
+	var emitted, said []byte
 	err = r.Scan(&e.OrderID, &e.Revision, &place, &n, moment{&e.At}, &e.MessageID, &e.Type, &e.Conversation, &e.ParentID, &e.OriginID,
-		&e.TraceParent, &e.Size, &e.Outcome, &e.Reason, &e.From, &e.To, &e.Version, &emitted, &e.Function, &e.Deliveries)
+		&e.TraceParent, &e.Size, &e.Outcome, &e.Reason, &e.From, &e.To, &e.Version, &emitted, &e.Function, &e.Deliveries, &said)
+	e.Said, e.Actor = saidIn(said, e.Function)
 	e.Kind, e.Emitted = workflow.EventMessage, emittedOf(emitted)
 	e.Key = eventKey(e.Kind, fmt.Sprintf("%d:%d", e.Revision, place), n)
 	return e, err

@@ -53,7 +53,7 @@ func TestWhatTheAuditCosts(t *testing.T) {
 func TestOnSQLServerTheAuditIsOneRoundTripToReadAndOneForAHundredToConfirm(t *testing.T) {
 	t.Parallel()
 	s, server, l := wire(t, Options{Audit: true})
-	row := []any{"order-42", int64(1), int64(0), int64(1), someday, "m", "OrderPlaced", "c", "p", "o", "", int64(2), "Applied", "r", "f", "t", int64(1), "[]", "f", int64(1)}
+	row := []any{"order-42", int64(1), int64(0), int64(1), someday, "m", "OrderPlaced", "c", "p", "o", "", int64(2), "Applied", "r", "f", "t", int64(1), "[]", "f", int64(1), nil}
 	sets := []tdsRows{rowsOf(row), noRows(15), noRows(15), noRows(15), noRows(17), noRows(17)}
 	l.otherwise("audit > 0", 1, tdsAnswer{sets: sets})
 	var events []workflow.Event

@@ -56,6 +56,8 @@ func columns(e *workflow.Event) []column {
 		{name: "TraceParent", text: &e.TraceParent, most: shortText},
 		{name: "Outcome", text: (*string)(&e.Outcome), most: shortText},
 		{name: "Reason", text: &e.Reason, most: longText},
+		{name: "Said", text: &e.Said, most: longText},
+		{name: "Actor", text: &e.Actor, most: shortText},
 		{name: "FromStatus", text: (*string)(&e.From), most: shortText},
 		{name: "ToStatus", text: (*string)(&e.To), most: shortText},
 		{name: "Version", number: &e.Version},

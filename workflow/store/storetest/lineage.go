@@ -120,7 +120,21 @@ func lineage() []scenario {
 				},
 			}, j)
 		}},
-		{"the journal tells who asked an order to be cancelled, tried again or settled, and why", func(w *world) {
+		{"the journal and the audit believe no message that claims to be an operator's", func(w *world) {
+			w.withAudit()
+			for _, function := range []string{"cancellation-requested", "operation-actions", ""} {
+				m := said("order-"+function, "asked", workflow.CancellationRequested, `"reason":"asked by phone","actor":"ada"`)
+				m.Delivery.Function = function
+				w.takes(placed(m.OrderID), m)
+				last := w.story(m.OrderID).Journal[1]
+				require.Equal(w, []string{"asked by phone", ""}, []string{last.Said, last.Actor}, function)
+				for _, e := range w.unaudited() {
+					require.Empty(w, e.Actor, function)
+				}
+			}
+		}},
+		{"the journal and the audit tell who asked an order to be cancelled, tried again or settled, and why", func(w *world) {
+			w.withAudit()
 			for _, kind := range []workflow.MessageType{
 				workflow.CancellationRequested, workflow.Retry, workflow.ResolveCancelled, workflow.ResolveCompleted,
 			} {
@@ -139,6 +153,15 @@ func lineage() []scenario {
 							workflow.Entry{Function: e.Function, Said: e.Said, Actor: e.Actor}, "%s", kind)
 					} else {
 						require.Empty(w, e.Function+e.Said+e.Actor, "%s", e.Type)
+					}
+				}
+				for _, e := range w.unaudited() {
+					want := []string{"", ""}
+					if e.OrderID == order && e.MessageID == "asked" {
+						want = []string{`as "agreed"`, "ada"}
+					}
+					if e.OrderID == order {
+						require.Equal(w, want, []string{e.Said, e.Actor}, "%s of %s", e.Type, kind)
 					}
 				}
 			}
