@@ -268,6 +268,9 @@ func TestStuckOrdersAreLookedForPageByPageAndNeverMoreToldThanAskedFor(t *testin
 	}
 	require.Equal(t, []string{"1 700 1200 1201 1202 2400"}, pages("/api/operations/stuck"))
 	require.Equal(t, []int{50, 1000, 1000, 1000}, tops(w.searches), "many are looked at, however few are asked for")
+	w.searches = nil
+	ask(t, w.atNoon(), http.MethodGet, "/api/operations/stuck?top=1", "")
+	require.Equal(t, []int{1, 1000, 1}, tops(w.searches), "and no more once so many are found")
 	require.Equal(t, []string{"1 700 1200 1201", "1202 2400"}, pages("/api/orders?stuck=true&top=4"), "none twice, and none left out")
 	require.Equal(t, []string{"1", "700", "1200", "1201", "1202", "2400", ""}, pages("/api/orders?stuck=true&top=1"))
 	for _, s := range w.searches {

@@ -121,7 +121,7 @@ func TestWhatIsHeldIsListedTheEarlyFirstThenTheLines(t *testing.T) {
 
 func TestAPageOfWhatWaitsIsFilledWithBothKinds(t *testing.T) {
 	t.Parallel()
-	all := map[workflow.Outcome][]string{workflow.Held: {"early-1", "early-2"}, workflow.Blocked: {"line-1", "line-2", "line-3"}}
+	all := map[workflow.Outcome][]string{workflow.Held: {"early-1", "early-2", "early-3"}, workflow.Blocked: {"line-1", "line-2", "line-3"}}
 	w := world{}
 	w.kept = func(outcome workflow.Outcome, top int, after string) (page workflow.Page[workflow.Kept], err error) {
 		require.Positive(t, top)
@@ -150,11 +150,12 @@ func TestAPageOfWhatWaitsIsFilledWithBothKinds(t *testing.T) {
 		}
 		return ids
 	}
-	require.Equal(t, []string{"early-1 early-2 line-1 line-2 line-3"}, pages(50))
-	require.Equal(t, []string{"early-1 early-2 line-1 line-2 line-3"}, pages(5))
-	require.Equal(t, []string{"early-1 early-2 line-1 line-2", "line-3"}, pages(4))
-	require.Equal(t, []string{"early-1 early-2", "line-1 line-2", "line-3"}, pages(2))
-	require.Equal(t, []string{"early-1", "early-2", "line-1", "line-2", "line-3"}, pages(1))
+	require.Equal(t, []string{"early-1 early-2 early-3 line-1 line-2 line-3"}, pages(50))
+	require.Equal(t, []string{"early-1 early-2 early-3 line-1 line-2 line-3"}, pages(6))
+	require.Equal(t, []string{"early-1 early-2 early-3 line-1 line-2", "line-3"}, pages(5))
+	require.Equal(t, []string{"early-1 early-2 early-3", "line-1 line-2 line-3"}, pages(3))
+	require.Equal(t, []string{"early-1 early-2", "early-3 line-1", "line-2 line-3"}, pages(2))
+	require.Equal(t, []string{"early-1", "early-2", "early-3", "line-1", "line-2", "line-3"}, pages(1))
 	all[workflow.Held] = nil
 	require.Equal(t, []string{"line-1 line-2 line-3"}, pages(50), "who asks what waits is not shown an empty page")
 }

@@ -150,3 +150,26 @@ func TestBothDatabasesCompareAlike(t *testing.T) {
 		require.Equal(t, says(lite[name]), says(server[name]), "%s:\n%s\n%s", name, lite[name], server[name])
 	}
 }
+
+// TestBothDatabasesOrderAlike holds the order of each list against its
+// counterpart: a page goes on behind the last row of the one before.
+func TestBothDatabasesOrderAlike(t *testing.T) {
+	t.Parallel()
+	order := regexp.MustCompile(`ORDER BY ([a-z_., ]+(?: DESC)?(?:, [a-z_.]+(?: DESC)?)*)`)
+	says := func(text string) (all []string) {
+		for _, m := range order.FindAllStringSubmatch(text, -1) {
+			all = append(all, strings.TrimSpace(regexp.MustCompile(`\b[a-z]\.`).ReplaceAllString(m[1], "")))
+		}
+		return all
+	}
+	lite, server := texted(sqliteTexts), texted(sqlServerTexts)
+	ordered := 0
+	for name := range lite {
+		if name == "purgeJournal" || name == "purgeOutbox" { // DELETE TOP has no order
+			continue
+		}
+		ordered += len(says(lite[name]))
+		require.Equal(t, says(lite[name]), says(server[name]), "%s:\n%s\n%s", name, lite[name], server[name])
+	}
+	require.Greater(t, ordered, 20)
+}

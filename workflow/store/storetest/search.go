@@ -159,6 +159,15 @@ func searching() []scenario {
 			all, err := w.Orders(w.Context(), workflow.Search{Top: 1000})
 			require.NoError(w, err)
 			require.Len(w, all.Items, 24)
+			blocked := w.lists(workflow.Search{Blocked: true, Top: 1})
+			require.Len(w, blocked, 2)
+			slices.Reverse(blocked)
+			require.Equal(w, blocked, w.lists(workflow.Search{Blocked: true, Oldest: true, Top: 1}))
+			late := workflow.Search{UpdatedFrom: all.Items[12].UpdatedAt}
+			ofAll := late
+			ofAll.Prefix = "order-"
+			require.Equal(w, w.lists(late), w.lists(ofAll))
+			require.Less(w, len(w.lists(late)), 24)
 			rapid.Check(w.T, func(t *rapid.T) {
 				moment := func(name string) (at time.Time) {
 					if rapid.Bool().Draw(t, name) {
