@@ -181,7 +181,14 @@ func resubmit(c *call) reply {
 	if decision.Outcome == workflow.Rejected {
 		return conflict("it is refused again: " + decision.Reason)
 	}
-	return c.dealtWith(c.Operators.Resubmitted, w, resubmitted{m.ID, acted{
+	mark := func(ctx context.Context, id, actor, reason string) error {
+		err := c.Operators.Resubmitted(ctx, id, actor, reason)
+		if errors.Is(err, workflow.ErrSettled) { // somebody discarded it just now, and it is handled all the same
+			return nil
+		}
+		return err
+	}
+	return c.dealtWith(mark, w, resubmitted{m.ID, acted{
 		message.OrderID, c.action(), message.ID, decision.Outcome, decision.Reason, decision.From, decision.To, decision.Version,
 		decision.Outcome == workflow.Duplicate,
 	}})
