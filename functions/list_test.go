@@ -67,7 +67,7 @@ func TestOrdersAreListedAsJSONWithWhatMakesThemStuckInWords(t *testing.T) {
 		 "since": "2026-07-19T11:00:00Z", "updatedAt": "2026-07-19T11:59:00Z", "deadlineAt": "2026-07-19T11:58:00Z", "blockedBy": "m-7",
 		 "problem": "order-2:capture-payment:1 could not be sent: <gone> & away", "stuck": [
 			"message m-7 could not be handled and blocks it",
-			"its deadline order-2:payment-timeout:1 passed more than 1m ago and has not come"]}
+			"its deadline order-2:payment-timeout:1 passed more than 1m ago and has had no effect"]}
 	], "continuationToken": null, "next": null}`, answer.Body.String())
 	require.NotContains(t, answer.Body.String(), "Zoë", "a list tells nothing of customers")
 	require.Contains(t, answer.Body.String(), "<gone> & away", "it is read by people")

@@ -74,7 +74,7 @@ func WhyStuck(l Listed, now time.Time, limits Limits) []Stuck {
 		add(StuckDead, "the broker refused %d of its commands for good", l.Dead)
 	}
 	if longer(l.DeadlineAt, limits.Overdue) {
-		add(StuckOverdue, "its deadline %s passed more than %s ago and has not come", l.Order.Armed, span(limits.Overdue))
+		add(StuckOverdue, "its deadline %s passed more than %s ago and has had no effect", l.Order.Armed, span(limits.Overdue))
 	}
 	if longer(l.Waiting, limits.Unsent) {
 		add(StuckUnsent, "a command has waited more than %s to be sent", span(limits.Unsent))
