@@ -42,7 +42,7 @@ func Allowed(s Story) []Possible {
 	if s.BlockedBy != "" { // the answer to a command, or a deadline, may wait in the line
 		return all
 	}
-	if o.Armed != "" {
+	if o.Armed != "" && len(s.Line) == 0 { // those that wait are handled first
 		all = append(all, Possible{Action: "fire-deadline", Target: o.Armed})
 	}
 	for _, d := range s.Outbox {

@@ -33,6 +33,7 @@ func TestAnOperatorIsOfferedWhatIsPossible(t *testing.T) {
 	for name, c := range map[string]struct {
 		in      scene
 		outbox  []workflow.Dispatch
+		line    []workflow.Envelope
 		blocked string
 		want    []string
 	}{
@@ -49,8 +50,9 @@ func TestAnOperatorIsOfferedWhatIsPossible(t *testing.T) {
 			in: delivered, outbox: []workflow.Dispatch{in(sent("ship-order:1"), workflow.DispatchDead), in(sent("x:1"), workflow.DispatchClosed)},
 			want: []string{"discard ship-order:1"},
 		},
-		"it is shipped": {in: shipping, want: []string{"fire-deadline shipment-timeout:1"}},
-		"it is blocked": {in: paying, blocked: "m-7", want: []string{"retry m-7", "skip m-7", "cancel"}},
+		"it is shipped":             {in: shipping, want: []string{"fire-deadline shipment-timeout:1"}},
+		"it is blocked":             {in: paying, blocked: "m-7", want: []string{"retry m-7", "skip m-7", "cancel"}},
+		"its line is being handled": {in: paying, line: []workflow.Envelope{{ID: "m-8"}}, want: []string{"cancel"}},
 		"it is blocked and its command died": {
 			in: paying, blocked: "m-7", outbox: []workflow.Dispatch{in(sent("capture-payment:1"), workflow.DispatchDead)},
 			want: []string{"retry m-7", "skip m-7", "cancel"},
@@ -65,7 +67,7 @@ func TestAnOperatorIsOfferedWhatIsPossible(t *testing.T) {
 			t.Parallel()
 			d := newDesk()
 			d.hears(c.in.told...)
-			require.Equal(t, c.want, possibleNow(workflow.Story{Order: d.order, Outbox: c.outbox, BlockedBy: c.blocked}))
+			require.Equal(t, c.want, possibleNow(workflow.Story{Order: d.order, Outbox: c.outbox, Line: c.line, BlockedBy: c.blocked}))
 		})
 	}
 }
