@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"database/sql"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -50,6 +51,42 @@ func TestAPathThatCannotBeADatabaseFailsSoonAndSaysWhy(t *testing.T) {
 			require.ErrorContains(t, err, "open the database "+c.path)
 			require.Less(t, time.Since(begun), 2*time.Second)
 		})
+	}
+}
+
+func TestOpenedAsExistingADatabaseIsNeitherMadeNorChanged(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	open := func(name string) error {
+		s, err := store.Open(t.Context(), filepath.Join(dir, name), store.Options{Now: time.Now, Existing: true})
+		if err != nil {
+			return err
+		}
+		return s.Close()
+	}
+	require.ErrorIs(t, open("missing.db"), fs.ErrNotExist)
+	require.ErrorContains(t, open("."), "directory")
+	files, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Empty(t, files, "nothing was made")
+
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "letter.db"), []byte(strings.Repeat("Dear customer, ", 500)), 0o600))
+	require.ErrorContains(t, open("letter.db"), "not a database")
+
+	s, err := store.Open(t.Context(), filepath.Join(dir, "orders.db"), store.Options{Now: time.Now})
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+	require.NoError(t, open("orders.db"))
+	for _, old := range []string{`DELETE FROM goose_db_version WHERE version_id > 0`, `DROP TABLE goose_db_version`} {
+		db, err := sql.Open("sqlite", filepath.Join(dir, "orders.db"))
+		require.NoError(t, err)
+		_, err = db.ExecContext(t.Context(), old)
+		require.NoError(t, err)
+		require.NoError(t, db.Close())
+		err = open("orders.db")
+		require.ErrorIs(t, err, store.ErrSchema)
+		require.ErrorContains(t, err, "its version is 0, this program needs")
+		require.ErrorContains(t, err, "handler migrate up")
 	}
 }
 

@@ -285,6 +285,37 @@ func openSQLite(ctx context.Context, driver, path string) (opened *sql.DB, err e
 	return opened, err
 }
 
+// checkSQLite returns an error unless there is a database at a path, with the
+// schema that this program needs. It changes nothing.
+func checkSQLite(ctx context.Context, path string) (err error) {
+	if path, err = filepath.Abs(path); err != nil {
+		return err
+	}
+	if err := touch(path, 0); err != nil {
+		return err
+	}
+	db, err := sql.Open("sqlite", sqliteDSN(path, "busy_timeout("+fmt.Sprint(busyTimeout.Milliseconds())+")")+"&mode=rw")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	var made bool
+	var version int64
+	if err := db.QueryRowContext(ctx, `SELECT COUNT(*) FROM sqlite_schema WHERE name = '`+goose.DefaultTablename+`'`).Scan(&made); err != nil {
+		return err
+	}
+	if made {
+		if err := db.QueryRowContext(ctx, `SELECT MAX(version_id) FROM `+goose.DefaultTablename).Scan(&version); err != nil {
+			return err
+		}
+	}
+	needed, err := schemaVersion(sqliteMigrations)
+	if err == nil && version < needed {
+		err = outOfDate(version, needed)
+	}
+	return err
+}
+
 // lockedSQLite opens a file under a lock of its own, because SQLite gives
 // concurrent starters none: without it some of them fail while another changes
 // the journal mode or the schema.
@@ -294,7 +325,7 @@ func lockedSQLite(ctx context.Context, driver, path string, do func(*sql.DB) err
 	}
 	lock := path + "-lock"
 	for _, file := range []string{path, lock} {
-		if err := touch(file); err != nil {
+		if err := touch(file, os.O_CREATE); err != nil {
 			return err
 		}
 	}
@@ -324,11 +355,11 @@ func lockedSQLite(ctx context.Context, driver, path string, do func(*sql.DB) err
 	return do(db)
 }
 
-// touch makes sure that a file can be written, and creates it for its owner
-// alone: it will hold customers' data. SQLite gives the files beside it the
-// same permissions, and says less clearly what is wrong.
-func touch(path string) error {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+// touch makes sure that a file can be written, and with os.O_CREATE creates it
+// for its owner alone: it will hold customers' data. SQLite gives the files
+// beside it the same permissions, and says less clearly what is wrong.
+func touch(path string, create int) error {
+	f, err := os.OpenFile(path, os.O_RDWR|create, 0o600)
 	if err != nil {
 		return err
 	}

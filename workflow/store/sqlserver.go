@@ -87,7 +87,7 @@ func (e *sqlServer) ready(ctx context.Context) error {
 	if e.found.Load() {
 		return nil
 	}
-	needed, err := schemaVersion()
+	needed, err := schemaVersion(sqlServerMigrations)
 	if err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (e *sqlServer) ready(ctx context.Context) error {
 		return fmt.Errorf("connect to SQL Server: %w", err)
 	}
 	if version < needed {
-		return transient(fmt.Errorf("%w: its version is %d, this program needs %d: run `handler migrate up`", ErrSchema, version, needed))
+		return transient(outOfDate(version, needed))
 	}
 	e.found.Store(true)
 	return nil

@@ -39,6 +39,9 @@ type Options struct {
 	// It must not be shorter than the topics' own window, or what is sent again
 	// is dropped. Zero means 10 minutes.
 	DuplicateDetection time.Duration
+	// Existing has Open take nothing but what is there: a SQLite file is neither
+	// made nor is its schema changed.
+	Existing bool
 	// Apply decides about messages. Nil means workflow.Apply; another is for
 	// tests that need decisions to fail. It may panic.
 	Apply func(workflow.Order, workflow.Message, []workflow.Message) workflow.Result
@@ -82,8 +85,9 @@ type Store struct {
 // or SQL Server by a sqlserver:// address.
 //
 // A SQLite file is created where there is none, and its schema brought up to
-// date; its folder must exist and be writable. SQL Server is not even asked
-// yet: what is wrong with it shows when it is needed, or by Ready.
+// date, unless only an existing one will do, when the error for an old schema
+// wraps ErrSchema; its folder must exist and be writable. SQL Server is not even
+// asked yet: what is wrong with it shows when it is needed, or by Ready.
 func Open(ctx context.Context, connection string, options Options) (*Store, error) {
 	if isSQLServer(connection) {
 		e, err := startSQLServer(connection, options)
@@ -94,6 +98,11 @@ func Open(ctx context.Context, connection string, options Options) (*Store, erro
 	}
 	if options.Now == nil {
 		return nil, errors.New("store: Options.Now is required")
+	}
+	if options.Existing {
+		if err := checkSQLite(ctx, connection); err != nil {
+			return nil, fmt.Errorf("open the database %s: %w", connection, err)
+		}
 	}
 	e, err := startSQLite(ctx, "sqlite", connection, options.Now)
 	if err != nil {
