@@ -38,10 +38,11 @@ var rooms = []struct {
 	{"handler/internal/busserver", []string{"handler/internal/amqp", "handler/internal/localbus"}, "it speaks for the broker"},
 	{"handler/internal/funchost", []string{"handler/internal/localbus"}, "it is a host and knows nothing of orders"},
 	{"handler/internal/telemetry", []string{"workflow", "functions"}, "it tells others what the functions and the sender do"},
+	{"handler/internal/cli", nil, "it is a client of the API and knows what that tells it"},
 	{"handler/internal/simulation", []string{"workflow"}, "its services are ordinary clients; its samples name endings"},
 	{"handler", []string{
 		"workflow", "workflow/store", "workflow/outbox", "functions", "handler/internal/servicebus", "handler/internal/audit",
-		"handler/internal/telemetry",
+		"handler/internal/telemetry", "handler/internal/cli",
 		"handler/internal/localbus", "handler/internal/busserver", "handler/internal/funchost", "handler/internal/simulation",
 	}, "it wires everything"},
 }

@@ -12,6 +12,8 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+
+	"orderflow/handler/internal/cli"
 )
 
 const usage = `Orderflow, a durable process manager for order fulfilment.
@@ -23,7 +25,11 @@ const usage = `Orderflow, a durable process manager for order fulfilment.
   handler migrate up|status
                      bring the database's schema up to date, or list its steps;
                      only a SQL Server needs it
+
 `
+
+// subcommands are the words that begin a command, but for those of operators.
+func subcommands() []string { return []string{"serve", "local", "migrate", "help"} }
 
 // Exit codes. Zero is never given for a failure: the host would not start the
 // handler again.
@@ -54,10 +60,17 @@ func run(ctx context.Context, args []string, environ map[string]string, stdout, 
 	case "migrate":
 		err = migrate(ctx, args, environ, stdout, stderr)
 	case "help", "-h", "-help", "--help":
-		fmt.Fprint(stdout, usage)
+		if len(args) > 0 && cli.Knows(args[0]) {
+			return operate(ctx, append(args, "-h"), environ, stdout, stderr)
+		}
+		fmt.Fprint(stdout, usage, cli.Usage())
 		return 0
 	default:
-		fmt.Fprintf(stderr, "orderflow: there is no subcommand %q\n\n%s", command, usage)
+		if cli.Knows(command) {
+			return operate(ctx, append([]string{command}, args...), environ, stdout, stderr)
+		}
+		fmt.Fprintf(stderr, "orderflow: there is no subcommand %q%s\n`handler help` lists all of them\n", command,
+			cli.Nearest(command, append(subcommands(), cli.Words()...)))
 		return exitUsage
 	}
 	var wrong usageError
