@@ -47,7 +47,7 @@ func openDirectly(ctx context.Context, environ map[string]string, file string, s
 	}
 	s, err := readSettings(environ)
 	if s.SQLConnection == "" {
-		return d, errors.New("nothing says what to ask: name an app by -url or ORDERFLOW_URL, or a database by SqlConnection, in the environment or in a file of settings (-settings)")
+		return d, cli.ErrNowhere
 	}
 	if err := errors.Join(err, s.checkDatabase()); err != nil {
 		return d, err

@@ -76,6 +76,8 @@ func (c *command) parse(args []string) error {
 		case errors.Is(err, flag.ErrHelp):
 			c.help()
 			return &failure{code: exitDone}
+		case err != nil && strings.HasSuffix(err.Error(), ": -key"):
+			return wrong("others can read a key in a command line: put it into ORDERFLOW_KEY, or a file for -key-file")
 		case err != nil:
 			return wrong("handler %s: %v; -h lists the flags", c.verb, err)
 		}

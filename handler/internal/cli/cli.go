@@ -30,7 +30,7 @@ type System struct {
 	URL, Key string
 	Network  http.RoundTripper
 	// Open makes ready the API over the database that a file of settings names,
-	// or, without one, the environment.
+	// or, without one, the environment. Its error is ErrNowhere if they name none.
 	Open func(ctx context.Context, settings string) (Database, error)
 }
 

@@ -31,6 +31,9 @@ func exits() []string {
 	}
 }
 
+// ErrNowhere means that neither an app nor a database is named.
+var ErrNowhere = errors.New("nothing says what to ask: name an app with -url or ORDERFLOW_URL, or a database with SqlConnection, in the environment or in a file of settings (-settings)")
+
 // failure is a verb that did not do what it was to do.
 type failure struct {
 	code   int
@@ -111,6 +114,9 @@ func (c *command) report(err error) int {
 	f := (*failure)(nil)
 	if !errors.As(err, &f) {
 		f = &failure{code: exitFailed, says: []string{err.Error()}}
+		if errors.Is(err, ErrNowhere) {
+			f.code = exitUsage
+		}
 	}
 	for _, says := range f.says {
 		if says != "" {

@@ -67,7 +67,7 @@ func tellOrder(p *page, body []byte) error {
 	if s.Deadline != nil {
 		p.fact("deadline", s.Deadline.ID+", due "+p.when(s.Deadline.DueAt))
 	}
-	p.fact("version", s.Version.String()+", known since "+at(s.CreatedAt)+", last decided about "+at(s.UpdatedAt))
+	p.fact("version", s.Version.String()+", known since "+or(at(s.CreatedAt), "-")+", last decided about "+or(at(s.UpdatedAt), "-"))
 	for _, fact := range s.Facts {
 		p.fact("fact", fact)
 	}
@@ -169,6 +169,9 @@ func tellRejected(p *page, body []byte) error {
 	}
 	if err := errors.Join(decode(body, &m), decode(body, &m.item)); err != nil {
 		return err
+	}
+	if m.item["id"] == nil {
+		return errForeign
 	}
 	for _, name := range []string{"id", "reason", "orderId", "messageId", "type", "firstAt", "lastAt", "times", "function", "deliveries",
 		"conversation", "parentId", "originId", "schemaVersion", "fingerprint", "size"} {
