@@ -106,7 +106,8 @@ func withSettings(environ map[string]string, file string) (map[string]string, er
 	if path := settings.Values["SqlConnection"]; path != "" && !strings.Contains(path, "://") && !filepath.IsAbs(path) {
 		settings.Values["SqlConnection"] = filepath.Join(filepath.Dir(file), path)
 	}
-	both := maps.Clone(environ)
+	both := make(map[string]string)
+	maps.Copy(both, environ)
 	maps.Copy(both, settings.Values)
 	return both, nil
 }

@@ -102,7 +102,7 @@ func usageOf(group string) string {
 func Nearest(word string, words []string) string {
 	var all []string
 	for _, w := range words {
-		if distance(word, w) <= max(1, len(word)/3) || len(word) > 2 && strings.HasPrefix(w, word) {
+		if distance(word, w) <= (len(word)+1)/3 || len(word) > 2 && strings.HasPrefix(w, word) {
 			all = append(all, w)
 		}
 	}
