@@ -175,6 +175,7 @@ func TestACommandMakesNoDatabaseAndChangesNoSchema(t *testing.T) {
 	} {
 		got := enter(t, map[string]string{"SqlConnection": c.connection, "SqlTimeout": "1s"}, "summary")
 		require.Equal(t, exitFailed, got.code, c.connection)
+		require.True(t, strings.HasPrefix(got.err, "orderflow: SqlConnection"), got.err)
 		require.Contains(t, got.err, c.says, c.connection)
 		require.NotContains(t, got.err, "secret")
 	}
@@ -202,14 +203,15 @@ func TestSettingsInAFileGoBeforeTheEnvironmentAndAPathInThemIsFromThere(t *testi
 	write := func(text string) { require.NoError(t, os.WriteFile(file, []byte(text), 0o600)) }
 	write(`{"IsEncrypted":false,"Values":{"SqlConnection":"orders.db","InventoryDeadline":"7h","AuditStorage":"UseDevelopmentStorage=true"}}`)
 	elsewhere["ORDERFLOW_URL"] = "http://127.0.0.1:9"
-	elsewhere["InventoryDeadline"] = "9h"
+	elsewhere["InventoryDeadline"], elsewhere["PaymentDeadline"] = "9h", "5h"
 	got := enter(t, elsewhere, "orders", "list", "-settings", file)
 	require.Zero(t, got.code, got.err)
 	require.Contains(t, got.out, "order-42")
 	require.NotContains(t, got.out, "elsewhere")
 	got = enter(t, elsewhere, "orders", "cancel", "order-42", "-reason", "r", "-settings", file)
 	require.Zero(t, got.code, got.err)
-	require.Contains(t, got.err, "take 7h0m0s for the warehouse")
+	require.Contains(t, got.err, "take 7h0m0s for the warehouse, 5h0m0s for the payment")
+	require.NotContains(t, (&settings{SQLConnection: "sqlserver://u:s3cret@h?database=d"}).about(), "s3cret")
 	require.Contains(t, got.err, "is listed for the audit")
 	s, err := store.Open(t.Context(), path, store.Options{Now: time.Now, Audit: true})
 	require.NoError(t, err)
@@ -257,12 +259,14 @@ func TestAnActionWhoseAnswersAreLostIsDoneOnceAndTheLastTrySaysSo(t *testing.T) 
 	database, _ := databaseWith(t, "order-42")
 	s := startServed(t, database, nil)
 	var requests atomic.Int64
+	var keys atomic.Value
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		there, err := http.NewRequestWithContext(r.Context(), r.Method, s.url+r.URL.RequestURI(), r.Body)
 		if err != nil {
 			return
 		}
 		there.Header = r.Header
+		keys.Store(r.Header.Get("x-functions-key"))
 		answer, err := http.DefaultTransport.RoundTrip(there)
 		if err != nil {
 			return
@@ -276,11 +280,12 @@ func TestAnActionWhoseAnswersAreLostIsDoneOnceAndTheLastTrySaysSo(t *testing.T) 
 		_, _ = io.Copy(w, answer.Body)
 	}))
 	defer front.Close()
-	got := enter(t, map[string]string{"ORDERFLOW_URL": front.URL}, "orders", "cancel", "order-42", "-reason", "r", "-version", "1")
+	got := enter(t, map[string]string{"ORDERFLOW_URL": front.URL, "ORDERFLOW_KEY": "k-1"}, "orders", "cancel", "order-42", "-reason", "r", "-version", "1")
 	require.Zero(t, got.code, got.err)
 	require.Contains(t, got.out, "AwaitingInventory → Cancelled, version 2")
 	require.Contains(t, got.out, "decided before, and nothing was done now")
 	require.EqualValues(t, 3, requests.Load())
+	require.Equal(t, "k-1", keys.Load())
 	require.Equal(t, 1, decided(t, database))
 }
 
@@ -364,6 +369,6 @@ func TestAWordThatIsNoSubcommandIsAnsweredWithTheNearest(t *testing.T) {
 	require.Zero(t, help.code)
 	require.Contains(t, help.out, "handler migrate up|status")
 	require.Contains(t, help.out, "handler orders show ORDER")
-	require.Contains(t, enter(t, nil, "help", "stuck").out, "-fail")
+	require.Contains(t, enter(t, nil, "help", "stuck").out, "-timeout")
 	require.Contains(t, enter(t, nil, "help", "orders").out, "handler orders skip ORDER")
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -83,10 +82,6 @@ func (c *command) parse(args []string) error {
 		}
 		rest := c.flags.Args()
 		if len(rest) == 0 {
-			break
-		}
-		if read := len(args) - len(rest); read > 0 && args[read-1] == "--" {
-			plainly = append(plainly, rest...)
 			break
 		}
 		plainly, args = append(plainly, rest[0]), rest[1:]
@@ -231,11 +226,7 @@ func (c *command) request() request {
 		body[c.within] = c.argument
 		r.id, _, _ = strings.Cut(c.argument, ":")
 	}
-	var text bytes.Buffer
-	encoder := json.NewEncoder(&text)
-	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(body) // texts cannot fail
-	r.body = text.Bytes()
+	r.body, _ = json.Marshal(body) // texts cannot fail
 	r.header = http.Header{"Content-Type": {"application/json"}, "Idempotency-Key": {c.idempotency}}
 	if c.actor != "" {
 		r.header.Set("X-Operator", c.actor)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -105,6 +106,7 @@ func TestWhatIsTypedBecomesTheRequest(t *testing.T) {
 		{"orders list -created-from 2026-07-19T10:00:00+02:00 -updated-to 2026-07-20T10:00:00Z -blocked -o csv",
 			"GET /api/orders?blocked=true&createdTimeFrom=2026-07-19T10%3A00%3A00%2B02%3A00&format=csv&lastUpdatedTimeTo=2026-07-20T10%3A00%3A00Z", ""},
 		{"orders show -- -odd", "GET /api/orders/-odd", ""},
+		{"orders history -- -odd -o csv", "GET /api/orders/-odd/history?format=csv", ""},
 		{"orders show a/b?c#d", "GET /api/orders/a%2Fb%3Fc%23d", ""},
 		{"orders history o -o ndjson", "GET /api/orders/o/history?format=ndjson", ""},
 		{"orders retry o -reason r -actor bob", "POST /api/orders/o/retry", `{"reason":"r"}`},
@@ -154,6 +156,8 @@ func TestAMistakeInTheCommandSaysWhatIsRightAndNothingIsAsked(t *testing.T) {
 		{"orders show", "handler orders show ORDER"},
 		{"orders show a b", "handler orders show ORDER"},
 		{"orders show ..", "handler orders show ORDER"},
+		{"orders show .", "handler orders show ORDER"},
+		{"orders show ", "handler orders show ORDER"},
 		{"orders list order-42", `takes no argument "order-42"`},
 		{"orders list -o yaml", "table, json, csv, ndjson"},
 		{"orders show o -o csv", "table, json"},
@@ -173,6 +177,7 @@ func TestAMistakeInTheCommandSaysWhatIsRightAndNothingIsAsked(t *testing.T) {
 		{"orders cancel o -reason r -version two", "-version must be a number"},
 		{"orders cancel o -reason r -version -1", "-version must be a number"},
 		{"orders cancel o -reason r -actor a\x1bb", "-actor must be printable"},
+		{"orders cancel o -reason r -if-match \"a\x1b\"", "-if-match must be printable"},
 		{"orders cancel o -reason r -idempotency-key a\x00", "-idempotency-key must be printable"},
 		{"rejected discard x -reason r -version 3", "-version"},
 		{"summary -url app.example", "begins with https://"},
@@ -279,6 +284,13 @@ func TestWhatToTypeNamesTheSameAppAgain(t *testing.T) {
 	d := sit(always(409, asProblem, `{"detail":"no","version":1,"allowed":[{"action":"cancel"}]}`))
 	require.Equal(t, exitRefused, d.run(t, "orders", "retry", "-reason", "r", "-url", app, "-key-file", key, "--", "-odd"))
 	require.Contains(t, d.err.String(), "handler orders cancel -version 1 -key-file '"+key+"' -url "+app+" -reason '' -- -odd\n")
+
+	direct := sit(nil)
+	direct.Open = func(context.Context, string) (Database, error) {
+		return Database{API: d, Close: func() error { return nil }}, nil
+	}
+	require.Equal(t, exitRefused, direct.run(t, "orders", "retry", "o", "-reason", "r", "-url="))
+	require.Contains(t, direct.err.String(), "handler orders cancel o -version 1 -url '' -reason\n")
 }
 
 func TestTheKeyIsSentInItsHeaderAndShownNowhere(t *testing.T) {

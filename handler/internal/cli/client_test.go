@@ -87,6 +87,7 @@ func TestHealthIsAskedOnceAndABadAnswerIsOne(t *testing.T) {
 	require.Equal(t, exitFailed, d.run(t, "health"))
 	require.Len(t, d.asked, 1)
 	require.Empty(t, d.out.String())
+	require.Contains(t, d.err.String(), "503 Service Unavailable")
 
 	d = sit(always(200, asJSON, `{"status":"degraded","degraded":["the broker refused commands for good"]}`))
 	require.Zero(t, d.run(t, "health"))

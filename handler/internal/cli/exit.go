@@ -96,7 +96,7 @@ func (c *command) refusal(r request, a answer) error {
 		f.code = exitUsage
 		told.Remedy = "`handler orders show" + c.target() + " " + shell(r.id) + "` says at which version the order is; add -version and that"
 	}
-	if f.code == exitRefused && told.Version != nil && len(told.Allowed) > 0 {
+	if told.Version != nil && len(told.Allowed) > 0 {
 		told.Remedy = fmt.Sprintf("possible at version %d, with a reason at the end:", *told.Version)
 		for _, may := range told.Allowed {
 			told.Remedy += "\n  " + c.command(may, r.id, *told.Version)

@@ -27,7 +27,7 @@ func longList(orders, empty int) func(*http.Request) (*http.Response, error) {
 		}
 		var headers []string
 		if next < empty+orders {
-			headers = []string{"Link", fmt.Sprintf(`<https://evil.example/api/orders?continuationToken=%d>; rel="next"`, next)}
+			headers = []string{"Link", fmt.Sprintf(`</api/orders?continuationToken=0>; rel="prev", <https://evil.example/api/orders?continuationToken=%d>; rel="next"`, next)}
 		}
 		var b strings.Builder
 		switch r.URL.Query().Get("format") {
@@ -108,11 +108,14 @@ func TestWithFailAListThatHasAnythingIsExitCodeSix(t *testing.T) {
 	require.Zero(t, d.run(t, "stuck"))
 	require.Equal(t, "orderflow: there are none\n", d.err.String())
 	require.Empty(t, d.out.String())
-	require.Zero(t, sit(longList(1, 1)).run(t, "stuck"))
+	d = sit(longList(1, 1))
+	require.Zero(t, d.run(t, "stuck"))
+	require.Equal(t, "orderflow: there is more: add -all, or -continue 1\n", d.err.String(), "an empty page is not the last")
 
 	history := sit(always(200, asJSON, `{"items":[{"messageId":"m"}]}`))
-	require.Equal(t, exitFound, history.run(t, "orders", "history", "o", "-fail"))
-	require.Equal(t, []string{"GET /api/orders/o/history"}, history.asked, "it has no pages")
+	require.Equal(t, exitFound, history.run(t, "orders", "history", "o", "-fail", "-o", "json"))
+	require.Equal(t, `{"items":[{"messageId":"m"}]}`+"\n", history.out.String())
+	require.Equal(t, []string{"GET /api/orders/o/history?format=json"}, history.asked, "it has no pages")
 }
 
 func TestAListThatBreaksOffIsNeverTakenForAWholeOne(t *testing.T) {

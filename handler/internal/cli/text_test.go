@@ -69,6 +69,9 @@ func TestAnOrderAtItsEndHasNothingToBeDone(t *testing.T) {
 	require.Zero(t, d.run(t, "orders", "show", "o"), &d.err)
 	require.Equal(t, "o is Completed: it is done\n  waits for   nothing\n  since       2026-07-19T11:59:57Z (3s ago)\n"+
 		"  version     4, known since -, last decided about -\n\nNothing is to be done about it now.\n", d.out.String())
+	d = sit(always(200, asJSON, `{"orderId":"o","status":"AwaitingPayment","version":4,"blockedBy":{"messageId":"m","reason":"a panic"},"line":["m","m-2"]}`))
+	require.Zero(t, d.run(t, "orders", "show", "o"), &d.err)
+	require.Contains(t, d.out.String(), "Blocked by m\n    a panic\n  behind it: m-2\n")
 	for _, foreign := range []string{`{}`, `[]`, `{"orderId":"o","status":"Completed"}`, `{"orderId":"o","version":1}`, `{"status":"Completed","version":1}`,
 		`{"orderId":"o","status":"Completed","version":1.5}`, `{"orderId":7}`} {
 		d := sit(always(200, asJSON, foreign))
@@ -143,8 +146,9 @@ Stuck
   dead                       1
   not all were looked at: there are too many
 `, d.out.String())
-	d = sit(always(200, asJSON, `{"byStatus":{},"stuck":{}}`))
+	d = sit(always(200, asJSON, `{"byStatus":{},"stuck":{},"backlog":{"lagMs":0}}`))
 	require.Zero(t, d.run(t, "summary"))
+	require.Contains(t, d.out.String(), "messages to be sent\n")
 	require.Contains(t, d.out.String(), "Stuck\n  nothing\n")
 	require.Equal(t, exitFailed, sit(always(200, asJSON, `{}`)).run(t, "summary"))
 }
@@ -154,9 +158,10 @@ func TestAListIsAlignedAndItsWordsStandBelow(t *testing.T) {
 	why := strings.Repeat("because the payment service does not answer ", 4)
 	d := sit(always(200, asJSON, `{"items":[
 		{"orderId":"order-1","status":"AwaitingPayment","version":2,"since":"2026-07-19T09:30:00.123456Z","deadlineAt":"2026-07-19T11:30:00+02:00","stuck":["`+why+`","and more"],"problem":"hidden by the others"},
-		{"orderId":"order-größer","status":"Cancelled","version":11,"since":"2026-07-19T09:30:00Z","deadlineAt":null,"stuck":[],"problem":"a problem"}]}`))
+		{"orderId":"order-größer","status":"Cancelled","version":12345678,"since":"2026-07-19T09:30:00Z","deadlineAt":null,"stuck":[],"problem":"a problem"}]}`))
 	require.Zero(t, d.run(t, "orders", "list"))
 	golden(t, "orders.txt", d.out.String())
+	require.Contains(t, d.out.String(), "  12345678  ")
 	require.Equal(t, 2, strings.Count(d.out.String(), "2026-07-19T09:30:00Z  "), "to the second, in UTC")
 	lines := strings.Split(d.out.String(), "\n")
 	require.Equal(t, strings.Index(lines[0], "STATUS"), strings.Index(lines[1], "AwaitingPayment"))
