@@ -71,8 +71,11 @@ func openDirectly(ctx context.Context, environ map[string]string, file string, s
 // settings: they are those of this process, and not of the app.
 func (s *settings) about() string {
 	database := s.SQLConnection
-	if u, err := url.Parse(database); s.isSQLServer() && err == nil {
-		database = u.Redacted()
+	if s.isSQLServer() { // the rest of its address may hold a password
+		database = "of a SQL Server"
+		if u, err := url.Parse(s.SQLConnection); err == nil {
+			database = fmt.Sprintf("%q of the SQL Server %s", u.Query().Get("database"), u.Host)
+		}
 	}
 	audit := "not listed for an audit"
 	if s.audited() {

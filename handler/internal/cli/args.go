@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,6 +21,7 @@ type command struct {
 	System
 	*verb
 	*client
+	out   *bufio.Writer // what Out is, until it is flushed
 	flags *flag.FlagSet
 
 	argument string
@@ -130,7 +132,7 @@ func (c *command) define() {
 		f.StringVar(&c.actor, "actor", c.User, "`WHO` acts, unless the platform knows")
 		f.StringVar(&c.idempotency, "idempotency-key", "", "the `KEY` of an earlier try of the same, so that it is done once")
 		if !strings.HasPrefix(c.path, "operations/") { // a rejected message has no version
-			f.StringVar(&c.seen, "version", "", "the version `N` at which the order was seen; at any other, nothing is done")
+			f.StringVar(&c.seen, "version", "", "the version `N` at which the order was seen; at any other, nothing is done; needed to retry an undo and to resolve")
 			f.StringVar(&c.seen, "if-match", "", "the same as an `ETAG` of the order")
 		}
 	}
@@ -264,7 +266,7 @@ func (c *command) connect(ctx context.Context) (closed func() error, err error) 
 		return nothing, err
 	}
 	if c.acts() {
-		fmt.Fprintln(c.Err, "orderflow:", plain(d.About))
+		c.note(plain(d.About))
 	}
 	c.client = &client{base: "http://the.database", api: d.API, timeout: c.wait}
 	return d.Close, nil

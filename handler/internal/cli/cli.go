@@ -50,7 +50,7 @@ func Knows(word string) bool { return slices.Contains(Words(), word) }
 func Run(ctx context.Context, args []string, s System) int {
 	out := bufio.NewWriter(s.Out)
 	s.Out = out
-	c := &command{System: s}
+	c := &command{System: s, out: out}
 	code, err := exitDone, c.choose(args)
 	switch {
 	case err != nil:
@@ -72,7 +72,7 @@ func Run(ctx context.Context, args []string, s System) int {
 func Usage() string {
 	var b strings.Builder
 	for _, v := range verbs() {
-		fmt.Fprintf(&b, "  handler %-26s %s\n", strings.TrimRight(v.String()+" "+v.argument, " "), v.says)
+		b.WriteString(v.line())
 	}
 	b.WriteString(`
 These commands of operators ask an app (-url or ORDERFLOW_URL, with a key in
@@ -86,12 +86,16 @@ ORDERFLOW_KEY or -key-file), or work on the database that SqlConnection names.
 	return b.String()
 }
 
+func (v *verb) line() string {
+	return fmt.Sprintf("  handler %-27s %s\n", strings.TrimRight(v.String()+" "+v.argument, " "), v.says)
+}
+
 // usageOf lists the commands of a group.
 func usageOf(group string) string {
 	var b strings.Builder
 	for _, v := range verbs() {
 		if v.group == group {
-			fmt.Fprintf(&b, "  handler %-26s %s\n", strings.TrimRight(v.String()+" "+v.argument, " "), v.says)
+			b.WriteString(v.line())
 		}
 	}
 	return b.String()

@@ -109,10 +109,10 @@ func (c *command) tellList(ctx context.Context, r request) (int, error) {
 		case next == "" || !whole:
 			told.end()
 			if next != "" {
-				fmt.Fprintf(c.Err, "orderflow: there is more: add -all, or -continue %s\n", shell(next))
+				c.note("there is more: add -all, or -continue " + shell(next))
 			}
 			if c.output == "table" && told.count == 0 && next == "" {
-				fmt.Fprintln(c.Err, "orderflow: there are none")
+				c.note("there are none")
 			}
 			if c.fail && told.count > 0 {
 				return exitFound, nil
@@ -123,6 +123,12 @@ func (c *command) tellList(ctx context.Context, r request) (int, error) {
 		}
 		r.query.Set("continuationToken", next)
 	}
+}
+
+// note says something beside the result, behind what is printed of it.
+func (c *command) note(text string) {
+	_ = c.out.Flush() // what cannot be printed is found out at the end
+	fmt.Fprintln(c.Err, "orderflow:", text)
 }
 
 // teller shows a list in one of its forms.
