@@ -43,6 +43,7 @@ func TestAnOrderIsShownWithWhyItWaitsAndWhatToType(t *testing.T) {
 		"\nHeld until they matter\n  - m-early\n",
 		"  order-42:refund-payment:2  dead   12",
 		"Nonsense\\u202etxt",
+		"      an operator retries\n      by ann\n      ⇒ order-42:refund-payment:2\n",
 		"\nJournal, the last 8 of 9 lines\n",
 		"\nPossible now, with a reason at the end\n  handler orders retry order-42 -message 'it'\\''s m-8' -version 7 -reason\n",
 		"  handler orders send-again order-42 -command order-42:refund-payment:2 -version 7 -reason\n",

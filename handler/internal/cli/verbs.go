@@ -175,7 +175,7 @@ func journalColumns() []column {
 	return []column{
 		{head: "AT", of: []string{"at"}, at: true}, {head: "V", of: []string{"version"}}, {head: "OUTCOME", of: []string{"outcome"}},
 		{head: "STATUS", of: []string{"to"}}, {head: "MESSAGE", of: []string{"type"}}, {head: "ID", of: []string{"messageId"}},
-		{of: []string{"reason"}, note: true}, {head: "⇒ ", of: []string{"emitted"}, note: true},
+		{of: []string{"reason"}, note: true}, {head: "by ", of: []string{"actor"}, note: true}, {head: "⇒ ", of: []string{"emitted"}, note: true},
 	}
 }
 
