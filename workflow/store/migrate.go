@@ -122,6 +122,7 @@ func migrateUp(ctx context.Context, dialect goose.Dialect, db *sql.DB) (applied 
 	return applied, nil
 }
 
+// The folders of the steps of the two kinds of database.
 const (
 	sqliteMigrations    = "migrations/sqlite"
 	sqlServerMigrations = "migrations/sqlserver"
@@ -134,9 +135,4 @@ func schemaVersion(folder string) (int64, error) {
 		return 0, err
 	}
 	return goose.NumericComponent(files[len(files)-1].Name())
-}
-
-// outOfDate is the error for a database whose schema is too old.
-func outOfDate(version, needed int64) error {
-	return fmt.Errorf("%w: its version is %d, this program needs %d: run `handler migrate up`", ErrSchema, version, needed)
 }

@@ -207,6 +207,11 @@ func (e *sqlServer) connected(ctx context.Context, do func(context.Context, *sql
 // workflow.ErrTransient.
 var ErrSchema = errors.New("the schema of the database is out of date")
 
+// outOfDate is the error for a database whose schema is too old.
+func outOfDate(version, needed int64) error {
+	return fmt.Errorf("%w: its version is %d, this program needs %d: run `handler migrate up`", ErrSchema, version, needed)
+}
+
 // What the numbers of SQL Server's errors mean. A number that is not here means
 // that what was asked is wrong, unless its class says that the server is not
 // well.
