@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -10,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -103,7 +101,7 @@ func (c *command) parse(args []string) error {
 func (c *command) define() {
 	f := flag.NewFlagSet(c.String(), flag.ContinueOnError)
 	f.SetOutput(io.Discard)
-	f.StringVar(&c.url, "url", c.URL, "the `URL` of the app, such as https://NAME.azurewebsites.net; else ORDERFLOW_URL")
+	f.StringVar(&c.url, "url", "", "the `URL` of the app, such as https://NAME.azurewebsites.net; else ORDERFLOW_URL")
 	f.StringVar(&c.keyFile, "key-file", "", "the `FILE` that holds the key, - for standard input; else ORDERFLOW_KEY")
 	f.StringVar(&c.settings, "settings", "", "without a URL: a `FILE` of settings, such as local.settings.json, that goes before the environment")
 	f.StringVar(&c.output, "o", c.forms()[0], "how it is shown: `"+strings.Join(c.forms(), "|")+"`")
@@ -237,66 +235,4 @@ func (c *command) request() request {
 		r.header.Set("If-Match", c.seen)
 	}
 	return r
-}
-
-// connect finds what answers. Its close is not nil.
-func (c *command) connect(ctx context.Context) (closed func() error, err error) {
-	nothing := func() error { return nil }
-	named := make(map[string]bool)
-	c.flags.Visit(func(f *flag.Flag) { named[f.Name] = true })
-	switch {
-	case named["url"] && c.url != "" && c.settings != "":
-		return nothing, wrong("-url and -settings name two things to ask: name one")
-	case c.settings == "" && c.url != "":
-		key, err := c.readKey()
-		if err != nil {
-			return nothing, err
-		}
-		base, err := baseOf(c.url, key)
-		if err != nil {
-			return nothing, wrong("%v", err)
-		}
-		c.client = &client{base: base, key: key, api: c.Network, timeout: c.wait}
-		return nothing, nil
-	case c.keyFile != "":
-		return nothing, wrong("-key-file is for an app: name it with -url or ORDERFLOW_URL")
-	}
-	d, err := c.Open(ctx, c.settings)
-	if err != nil {
-		return nothing, err
-	}
-	if c.acts() {
-		c.note(plain(d.About))
-	}
-	c.client = &client{base: "http://the.database", api: d.API, timeout: c.wait}
-	return d.Close, nil
-}
-
-// readKey is the key to send, empty for none. No error holds it.
-func (c *command) readKey() (string, error) {
-	key := c.Key
-	if c.keyFile != "" {
-		from := c.In
-		if c.keyFile != "-" {
-			f, err := os.Open(c.keyFile)
-			if err != nil {
-				return "", wrong("-key-file: %v", err)
-			}
-			defer f.Close()
-			from = f
-		}
-		text, err := io.ReadAll(io.LimitReader(from, 4096))
-		if err != nil {
-			return "", wrong("-key-file: %v", err)
-		}
-		key = string(text)
-		if strings.TrimSpace(key) == "" {
-			return "", wrong("-key-file: there is no key in it")
-		}
-	}
-	key = strings.TrimSpace(key)
-	if strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return "", wrong("the key has characters that no key has; it is one line of letters and digits")
-	}
-	return key, nil
 }

@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -291,78 +290,6 @@ func TestWhatToTypeNamesTheSameAppAgain(t *testing.T) {
 	}
 	require.Equal(t, exitRefused, direct.run(t, "orders", "retry", "o", "-reason", "r", "-url="))
 	require.Contains(t, direct.err.String(), "handler orders cancel o -version 1 -url '' -reason\n")
-}
-
-func TestTheKeyIsSentInItsHeaderAndShownNowhere(t *testing.T) {
-	t.Parallel()
-	const secret = "s3cr3t-k3y"
-	file := filepath.Join(t.TempDir(), "key")
-	require.NoError(t, os.WriteFile(file, []byte(secret+"\r\n"), 0o600))
-	answers := []func(*http.Request) (*http.Response, error){
-		always(200, asJSON, `{"status":"ready","degraded":[]}`),
-		always(401, "", ""),
-		always(500, "text/html", "<h1>"),
-		always(302, "", "", "Location", "https://elsewhere.example"),
-		func(*http.Request) (*http.Response, error) { return nil, errors.New("no route") },
-	}
-	for i, answer := range answers {
-		for _, from := range []string{"environment", "file", "input"} {
-			d := sit(answer)
-			line := []string{"health"}
-			switch from {
-			case "environment":
-				d.Key = secret
-			case "file":
-				d.Key = "another"
-				line = append(line, "-key-file", file)
-			default:
-				d.In = strings.NewReader(secret + "\n")
-				line = append(line, "-key-file", "-")
-			}
-			code := d.run(t, line...)
-			require.Equal(t, []string{"GET /api/health/ready"}, d.asked, "the address holds no key, and no other is asked")
-			require.Equal(t, secret, d.headers[0].Get("x-functions-key"))
-			require.NotContains(t, d.out.String()+d.err.String(), secret)
-			require.Equal(t, []int{exitDone, exitNotAllowed, exitFailed, exitFailed, exitFailed}[i], code, &d.err)
-		}
-		d := sit(answer)
-		d.Key = secret
-		d.run(t, "health", "-h")
-		require.NotContains(t, d.out.String(), secret)
-	}
-	for url, sent := range map[string]bool{
-		"http://app.example": false, "http://10.0.0.1:7071": false, "https://app.example": true,
-		"http://127.0.0.1:7071": true, "http://localhost:7071": true, "http://[::1]:7071": true, "http://127.0.0.1.example": false,
-	} {
-		d := sit(answers[0])
-		d.Key = secret
-		code := d.run(t, "health", "-url", url)
-		if sent {
-			require.Zero(t, code, url)
-			continue
-		}
-		require.Equal(t, exitUsage, code, url)
-		require.Empty(t, d.asked, url)
-		require.Contains(t, d.err.String(), "use https://")
-	}
-	d := sit(answers[0])
-	require.Zero(t, d.run(t, "health", "-url", "http://app.example"), "without a key there is nothing to read")
-	require.Empty(t, d.headers[0].Values("x-functions-key"))
-	d.Key = "two\nlines"
-	require.Equal(t, exitUsage, d.run(t, "health"))
-	require.NotContains(t, d.err.String(), "two")
-}
-
-func TestTheAddressOfAnAppMayEndAsPeopleWriteIt(t *testing.T) {
-	t.Parallel()
-	for _, url := range []string{app, app + "/", app + "/api", app + "/api/", " " + app} {
-		d := sit(always(200, asJSON, `{"status":"ready","degraded":[]}`))
-		require.Zero(t, d.run(t, "health", "-url", url), url)
-		require.Equal(t, []string{"GET /api/health/ready"}, d.asked, url)
-	}
-	d := sit(always(200, asJSON, `{"status":"ready","degraded":[]}`))
-	require.Zero(t, d.run(t, "health", "-url", app+"/gateway/"))
-	require.Equal(t, []string{"GET /gateway/api/health/ready"}, d.asked)
 }
 
 // full is a disk on which there is no room.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"mime"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -22,6 +21,7 @@ type client struct {
 	key     string
 	api     http.RoundTripper
 	timeout time.Duration // of one request
+	note    func(string)  // takes what somebody who waits wants to know
 }
 
 // request is what a verb asks for.
@@ -67,7 +67,13 @@ func (c *client) ask(ctx context.Context, r request) (a answer, err error) {
 		if !again || r.probe || try == mostTries {
 			return a, err
 		}
-		pause := time.NewTimer(min(max(rest, retryAfter(a.header)), mostRest))
+		why := fmt.Sprint(a.status, " ", http.StatusText(a.status))
+		if err != nil {
+			why = err.Error()
+		}
+		wait := min(max(rest, retryAfter(a.header)), mostRest)
+		c.note(plain(why) + "; asking again in " + wait.String())
+		pause := time.NewTimer(wait)
 		select {
 		case <-pause.C:
 		case <-ctx.Done():
@@ -151,24 +157,4 @@ func (a *answer) next() string {
 		}
 	}
 	return ""
-}
-
-// baseOf reads the address of an app. It says what is wrong with one.
-func baseOf(address, key string) (string, error) {
-	u, err := url.Parse(strings.TrimSpace(address))
-	switch {
-	case err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http"):
-		return "", errors.New("the URL of an app begins with https://, as in https://NAME.azurewebsites.net, or with http:// on this machine")
-	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return "", errors.New("the URL of an app is its address alone; the key comes from ORDERFLOW_KEY or -key-file")
-	case key != "" && u.Scheme == "http" && !loopback(u.Hostname()):
-		return "", errors.New("a key is not sent over http://, where others can read it: use https://")
-	}
-	path := strings.TrimSuffix(strings.TrimRight(u.EscapedPath(), "/"), "/api")
-	return u.Scheme + "://" + u.Host + path, nil
-}
-
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }

@@ -50,6 +50,7 @@ func TestALostAnswerIsAskedForAgainUnderTheSameKey(t *testing.T) {
 			require.Equal(t, c.code, d.run(t, "orders", "cancel", "order-42", "-reason", "r", "-version", "2"), c.name)
 			require.Equal(t, c.took, time.Since(begun), c.name)
 			require.Len(t, d.asked, len(c.answers), c.name)
+			require.Equal(t, len(c.answers)-1, strings.Count(d.err.String(), "; asking again in "), "whoever waits knows why")
 			for i := range d.asked {
 				require.Equal(t, d.headers[0], d.headers[i], c.name)
 				require.Equal(t, d.bodies[0], d.bodies[i], c.name)
@@ -168,56 +169,4 @@ type endless struct{}
 func (endless) Read(p []byte) (int, error) {
 	copy(p, slices.Repeat([]byte(" "), len(p)))
 	return len(p), nil
-}
-
-func TestWithoutAURLTheDatabaseIsAskedAndWhoActsIsToldWithWhat(t *testing.T) {
-	t.Parallel()
-	inside := sit(always(202, asJSON, cancelled))
-	for _, c := range []struct {
-		url, line, settings string
-		direct              bool
-	}{
-		{"", "orders cancel o -reason r", "", true},
-		{"", "orders cancel o -reason r -settings local.settings.json", "local.settings.json", true},
-		{app, "orders cancel o -reason r -settings local.settings.json", "local.settings.json", true},
-		{app, "orders cancel o -reason r -url=", "", true},
-		{app, "orders cancel o -reason r", "", false},
-		{"", "orders cancel o -reason r -url " + app, "", false},
-	} {
-		d := sit(always(202, asJSON, cancelled))
-		d.URL, d.Key = c.url, "s3cr3t"
-		opened, closed := 0, 0
-		d.Open = func(_ context.Context, settings string) (Database, error) {
-			require.Equal(t, c.settings, settings)
-			opened++
-			return Database{API: inside, About: "acting on orders.db", Close: func() error { closed++; return nil }}, nil
-		}
-		require.Zero(t, d.run(t, strings.Fields(c.line)...), &d.err)
-		if !c.direct {
-			require.Zero(t, opened)
-			require.Len(t, d.asked, 1)
-			continue
-		}
-		require.Equal(t, []int{1, 1}, []int{opened, closed})
-		require.Empty(t, d.asked, "nothing goes over the network")
-		require.Equal(t, "orderflow: acting on orders.db\n", d.err.String())
-		require.Empty(t, inside.headers[0].Get("x-functions-key"))
-	}
-	d := sit(nil)
-	d.URL = ""
-	d.Open = func(context.Context, string) (Database, error) { return Database{}, ErrNowhere }
-	require.Equal(t, exitUsage, d.run(t, "summary"))
-	for _, way := range []string{"-url", "ORDERFLOW_URL", "SqlConnection", "-settings"} {
-		require.Contains(t, d.err.String(), way)
-	}
-	d.Open = func(context.Context, string) (Database, error) { return Database{}, errors.New("the database is away") }
-	require.Equal(t, exitFailed, d.run(t, "summary"))
-	require.Equal(t, "orderflow: the database is away\n", d.err.String())
-	reading := sit(always(200, asJSON, `{"status":"ready","degraded":[]}`))
-	reading.URL = ""
-	reading.Open = func(context.Context, string) (Database, error) {
-		return Database{API: reading, About: "acting", Close: func() error { return errors.New("it cannot be closed") }}, nil
-	}
-	require.Equal(t, exitFailed, reading.run(t, "health"))
-	require.Equal(t, "orderflow: it cannot be closed\n", reading.err.String(), "who only looks is told nothing")
 }
