@@ -23,6 +23,8 @@ const usage = `Orderflow, a durable process manager for order fulfilment.
   handler migrate up|status
                      bring the database's schema up to date, or list its steps;
                      only a SQL Server needs it
+  handler check -offline
+                     hold the project's files together and to the program
 `
 
 // Exit codes. Zero is never given for a failure: the host would not start the
@@ -51,6 +53,8 @@ func run(ctx context.Context, args []string, environ map[string]string, stdout, 
 		err = serve(ctx, args, environ, stdout, stderr)
 	case "local":
 		err = local(ctx, args, environ, stdout, stderr)
+	case "check":
+		err = check(ctx, args, environ, stdout, stderr)
 	case "migrate":
 		err = migrate(ctx, args, environ, stdout, stderr)
 	case "help", "-h", "-help", "--help":
