@@ -25,6 +25,8 @@ const usage = `Orderflow, a durable process manager for order fulfilment.
                      only a SQL Server needs it
   handler check -offline
                      hold the project's files together and to the program
+  handler package    build for Azure and pack what is deployed, into dist;
+                     "handler package -h" lists its flags
 `
 
 // Exit codes. Zero is never given for a failure: the host would not start the
@@ -55,6 +57,8 @@ func run(ctx context.Context, args []string, environ map[string]string, stdout, 
 		err = local(ctx, args, environ, stdout, stderr)
 	case "check":
 		err = check(ctx, args, environ, stdout, stderr)
+	case "package":
+		err = pack(ctx, args, environ, stdout, stderr)
 	case "migrate":
 		err = migrate(ctx, args, environ, stdout, stderr)
 	case "help", "-h", "-help", "--help":

@@ -46,7 +46,8 @@ type instance struct {
 // rigging is what differs between rigs.
 type rigging struct {
 	instances    int
-	executable   string            // of the handler
+	root         string            // of the app; empty is the project's
+	executable   string            // of the handler; empty is what host.json names
 	environ      map[string]string // settings, and what else the handler finds in its environment
 	window       time.Duration     // of the topics' duplicate detection
 	idle         time.Duration     // for which a host keeps a session that has no messages; zero is what host.json says
@@ -64,7 +65,9 @@ func raise(t *testing.T, c rigging) *rig {
 	r := &rig{t: t, dir: folder(t), settings: s}
 	r.database = filepath.Join(r.dir, "orders.db")
 
-	local := &localSystem{flags: localFlags{root: ".."}, settings: s}
+	root, err := filepath.Abs(or(c.root, ".."))
+	require.NoError(t, err)
+	local := &localSystem{flags: localFlags{root: root}, settings: s}
 	local.settings.ServiceBus = "the bus of the rig"
 	app, err := local.app()
 	require.NoError(t, err)
@@ -80,8 +83,7 @@ func raise(t *testing.T, c rigging) *rig {
 	listener, err := listen(t.Context(), 0)
 	require.NoError(t, err)
 
-	root, err := filepath.Abs("..")
-	require.NoError(t, err)
+	executable := or(c.executable, filepath.Join(root, filepath.FromSlash(app.Executable)))
 	for n := range c.instances {
 		name := filepath.Join(r.dir, "handler-"+strconv.Itoa(n))
 		port, err := handlerPort(t.Context())
@@ -98,7 +100,7 @@ func raise(t *testing.T, c rigging) *rig {
 			}
 		}
 		i := &instance{log: log.Name(), worker: &child{
-			executable: c.executable, root: root, settings: environ, port: port, log: log, pidFile: name + ".pid",
+			executable: executable, root: root, settings: environ, port: port, log: log, pidFile: name + ".pid",
 		}}
 		i.host = &funchost.Host{
 			App: app, Bus: r.bus, Port: port, Now: time.Now, StopGrace: stopTimeout,

@@ -39,7 +39,7 @@ func (s Span) String() string {
 	for _, unit := range spanUnits() {
 		if n := d / unit.length; n > 0 || unit.name == "S" && text == "PT" {
 			text += strconv.Itoa(int(n)) + unit.name
-			d -= n * unit.length
+			d %= unit.length
 		}
 	}
 	return text
@@ -63,13 +63,13 @@ func (s *Span) UnmarshalText(text []byte) error {
 	if parts == nil || bytes.HasSuffix(text, []byte("P")) || bytes.HasSuffix(text, []byte("T")) {
 		return fmt.Errorf("%q is not a length of time such as PT10M", text)
 	}
-	number := func(digits []byte) time.Duration {
+	number := func(digits []byte) int {
 		n, _ := strconv.Atoi(string(digits)) // digits only, or empty: zero
-		return time.Duration(n)
+		return n
 	}
-	d := number(parts[1]) * 24 * time.Hour
+	d := time.Duration(number(parts[1])) * 24 * time.Hour
 	for i, unit := range spanUnits() {
-		d += number(parts[i+2]) * unit.length
+		d += time.Duration(number(parts[i+2])) * unit.length
 	}
 	*s = Span(d)
 	return nil
