@@ -92,7 +92,7 @@ func lockedSQLServer(ctx context.Context, address string, do func(*sql.DB) error
 }
 
 func newProvider(dialect goose.Dialect, db *sql.DB) (*goose.Provider, error) {
-	folder, table := "migrations/sqlite", goose.DefaultTablename
+	folder, table := sqliteMigrations, goose.DefaultTablename
 	if dialect == goose.DialectMSSQL {
 		folder, table = sqlServerMigrations, versionTable
 	}
@@ -122,11 +122,15 @@ func migrateUp(ctx context.Context, dialect goose.Dialect, db *sql.DB) (applied 
 	return applied, nil
 }
 
-const sqlServerMigrations = "migrations/sqlserver"
+// The folders of the steps of the two kinds of database.
+const (
+	sqliteMigrations    = "migrations/sqlite"
+	sqlServerMigrations = "migrations/sqlserver"
+)
 
-// schemaVersion is the newest step on SQL Server, which this program needs.
-func schemaVersion() (int64, error) {
-	files, err := fs.ReadDir(migrations, sqlServerMigrations)
+// schemaVersion is the newest step in a folder, which this program needs.
+func schemaVersion(folder string) (int64, error) {
+	files, err := fs.ReadDir(migrations, folder)
 	if err != nil {
 		return 0, err
 	}

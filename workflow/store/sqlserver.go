@@ -87,7 +87,7 @@ func (e *sqlServer) ready(ctx context.Context) error {
 	if e.found.Load() {
 		return nil
 	}
-	needed, err := schemaVersion()
+	needed, err := schemaVersion(sqlServerMigrations)
 	if err != nil {
 		return err
 	}
