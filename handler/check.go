@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"reflect"
 
@@ -16,32 +17,99 @@ import (
 
 // checkFlags are the flags of `handler check`.
 type checkFlags struct {
-	offline bool
-	root    string
-	output  string
+	offline  bool
+	root     string
+	settings string
+	output   string
 }
 
 func (f *checkFlags) parse(args []string, stderr io.Writer) error {
 	flags := flag.NewFlagSet("check", flag.ContinueOnError)
 	flags.BoolVar(&f.offline, "offline", false, "hold the project's files together, and reach for nothing")
-	flags.StringVar(&f.root, "root", ".", "with -offline: the `folder` that holds host.json")
+	flags.StringVar(&f.root, "root", "", "with -offline: the `folder` that holds host.json, if it is not this one")
+	flags.StringVar(&f.settings, "settings", "", "without -offline: a `file` like local.settings.json, whose Values count before the environment's")
 	flags.StringVar(&f.output, "o", "text", "how to tell it: text or json")
 	if err := parse(flags, args, stderr); err != nil {
 		return err
 	}
-	if f.output != "text" && f.output != "json" {
+	switch {
+	case f.output != "text" && f.output != "json":
 		return usageError{fmt.Errorf("-o must be text or json; it is %q", f.output)}
+	case f.offline && f.settings != "":
+		return usageError{errors.New("-settings is not for -offline, which reads the files of settings by itself")}
+	case !f.offline && f.root != "":
+		return usageError{errors.New("-root is for -offline: without it no file of the project is read")}
 	}
 	return nil
 }
 
-// check says what is wrong with the project's files.
-func check(_ context.Context, args []string, _ map[string]string, stdout, stderr io.Writer) error {
+// check says what keeps the program from working: what the project's files
+// disagree in, or what is not as it must be around the program.
+func check(ctx context.Context, args []string, environ map[string]string, stdout, stderr io.Writer) error {
 	var f checkFlags
 	if err := f.parse(args, stderr); err != nil {
 		return err
 	}
-	return f.files(stdout)
+	if f.offline {
+		return f.files(stdout)
+	}
+	environ, err := f.environment(environ)
+	if err != nil {
+		return err
+	}
+	return f.tell(stdout, lookAround(ctx, environ))
+}
+
+// environment is the settings that are checked.
+func (f *checkFlags) environment(environ map[string]string) (map[string]string, error) {
+	if f.settings == "" {
+		return environ, nil
+	}
+	data, err := os.ReadFile(f.settings)
+	if err != nil {
+		return nil, fmt.Errorf("-settings: %w", err)
+	}
+	var file struct {
+		IsEncrypted bool
+		Values      map[string]string
+	}
+	if err := json.Unmarshal(data, &file); err != nil {
+		return nil, fmt.Errorf("-settings: %s: %w", f.settings, err)
+	}
+	if file.IsEncrypted {
+		return nil, fmt.Errorf("-settings: %s is encrypted: run `func settings decrypt` first", f.settings)
+	}
+	all := make(map[string]string)
+	maps.Copy(all, environ)
+	maps.Copy(all, file.Values)
+	return all, nil
+}
+
+// tell tells what was seen.
+func (f *checkFlags) tell(stdout io.Writer, all []look) error {
+	wrong := 0
+	for _, l := range all {
+		if l.State == lookWrong {
+			wrong++
+		}
+	}
+	if f.output == "json" {
+		if err := tellJSON(stdout, all); err != nil {
+			return err
+		}
+		return failures(wrong)
+	}
+	width := 0
+	for _, l := range all {
+		width = max(width, len(l.Name))
+	}
+	for _, l := range all {
+		fmt.Fprintf(stdout, "%s %-*s  %s\n", l.State.sign(), width, l.Name, l.Says)
+		if l.Do != "" {
+			fmt.Fprintf(stdout, "    %s\n", l.Do)
+		}
+	}
+	return failures(wrong)
 }
 
 // files checks the project's files.
@@ -50,7 +118,7 @@ func (f *checkFlags) files(stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	found := project.Check(os.DirFS(f.root), facts)
+	found := project.Check(os.DirFS(or(f.root, ".")), facts)
 	if f.output == "json" {
 		if err := tellJSON(stdout, append([]project.Finding{}, found...)); err != nil {
 			return err

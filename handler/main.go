@@ -23,6 +23,8 @@ const usage = `Orderflow, a durable process manager for order fulfilment.
   handler migrate up|status
                      bring the database's schema up to date, or list its steps;
                      only a SQL Server needs it
+  handler check      look whether settings, database, Service Bus and storage
+                     are as they must be; it changes nothing and sends nothing
   handler check -offline
                      hold the project's files together and to the program
   handler package    build for Azure and pack what is deployed, into dist;

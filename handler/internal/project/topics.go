@@ -183,7 +183,8 @@ func (c *check) topics() {
 		if err := json.Unmarshal(data, &file); err != nil {
 			c.find(topicsFile, makeAgain, "cannot be understood: %v", err)
 		} else {
-			c.compare(topicsFile, file.Topics, want)
+			c.compare(topicsFile, makeAgain, file.Topics, want)
+			c.surplus(topicsFile, file.Topics, want)
 		}
 	}
 	if data, ok := c.read(emulatorFile, makeAgain); ok {
@@ -228,53 +229,77 @@ func (c *check) emulator(data []byte, want []Topic) {
 		}
 		got = append(got, topic)
 	}
-	want = slices.Clone(want)
+	want = unsettled(want)
 	for i := range want {
-		want[i].Setting = "" // it has none
 		want[i].DuplicateDetection = min(want[i].DuplicateDetection, emulatorRemembers)
 	}
-	c.compare(emulatorFile, got, want)
+	c.compare(emulatorFile, makeAgain, got, want)
+	c.surplus(emulatorFile, got, want)
 }
 
-// compare finds what a file says of topics that the program does not.
-func (c *check) compare(file string, got, want []Topic) {
+// Differences finds how topics as they were made differ from those of the
+// program, and says of each what to do. Settings are not compared, and what there
+// is besides may be for others.
+func Differences(where, do string, got, want []Topic) []Finding {
+	var c check
+	c.compare(where, do, got, unsettled(want))
+	return c.found
+}
+
+// unsettled is topics without the settings that hold their names.
+func unsettled(topics []Topic) []Topic {
+	topics = slices.Clone(topics)
+	for i := range topics {
+		topics[i].Setting = ""
+	}
+	return topics
+}
+
+// compare finds what is said of topics that the program does not say.
+func (c *check) compare(file, do string, got, want []Topic) {
 	for _, w := range want {
 		g, there := called(got, w.Name)
 		where := file + ": " + w.Name
 		if !there {
-			c.find(where, makeAgain, "the topic is missing")
+			c.find(where, do, "the topic is missing")
 			continue
 		}
-		c.same(where, "setting", g.Setting, w.Setting)
-		c.same(where, "duplicate detection", g.DuplicateDetection, w.DuplicateDetection)
+		c.same(where, do, "setting", g.Setting, w.Setting)
+		c.same(where, do, "duplicate detection", g.DuplicateDetection, w.DuplicateDetection)
 		for _, ws := range w.Subscriptions {
 			gs, there := called(g.Subscriptions, ws.Name)
 			where := where + "/" + ws.Name
 			if !there {
-				c.find(where, makeAgain, "the subscription is missing: what it would take is lost")
+				c.find(where, do, "the subscription is missing: what it would take is lost")
 				continue
 			}
-			c.same(where, "sessions", gs.RequiresSession, ws.RequiresSession)
-			c.same(where, "maximum delivery count", gs.MaxDeliveryCount, ws.MaxDeliveryCount)
-			c.same(where, "lock duration", gs.LockDuration, ws.LockDuration)
-			c.same(where, "subjects", list(gs.Subjects), list(ws.Subjects))
-		}
-		for _, gs := range g.Subscriptions {
-			if _, there := called(w.Subscriptions, gs.Name); !there {
-				c.find(where+"/"+gs.Name, makeAgain, "the subscription is none of the program's: nobody takes what comes there")
-			}
-		}
-	}
-	for _, g := range got {
-		if _, there := called(want, g.Name); !there {
-			c.find(file+": "+g.Name, makeAgain, "the topic is none of the program's")
+			c.same(where, do, "sessions", gs.RequiresSession, ws.RequiresSession)
+			c.same(where, do, "maximum delivery count", gs.MaxDeliveryCount, ws.MaxDeliveryCount)
+			c.same(where, do, "lock duration", gs.LockDuration, ws.LockDuration)
+			c.same(where, do, "subjects", list(gs.Subjects), list(ws.Subjects))
 		}
 	}
 }
 
-func (c *check) same(where, what string, got, want any) {
+// surplus finds what a file has made that nobody needs.
+func (c *check) surplus(file string, got, want []Topic) {
+	for _, g := range got {
+		w, there := called(want, g.Name)
+		if !there {
+			c.find(file+": "+g.Name, makeAgain, "the topic is none of the program's")
+			continue
+		}
+		for _, s := range g.Subscriptions {
+			if _, there := called(w.Subscriptions, s.Name); !there {
+				c.find(file+": "+g.Name+"/"+s.Name, makeAgain, "the subscription is none of the program's: nobody takes what comes there")
+			}
+		}
+	}
+}
+
+func (c *check) same(where, do, what string, got, want any) {
 	if got != want {
-		c.find(where, makeAgain, "%s must be %v, is %v", what, want, got)
+		c.find(where, do, "%s must be %v, is %v", what, want, got)
 	}
 }
 
