@@ -230,6 +230,21 @@ func TestEachDisagreementOfTheFilesIsNamed(t *testing.T) {
 	}
 }
 
+func TestSettingsOfTheHostAndOfLibrariesMayStandBesideTheProgramsOwn(t *testing.T) {
+	t.Parallel()
+	facts, err := facts()
+	require.NoError(t, err)
+	for _, name := range []string{
+		"AzureWebJobsStorage__accountName", "AzureWebJobs.sweep.Disabled", "AzureFunctionsJobHost__extensions__serviceBus__maxConcurrentSessions",
+		"APPLICATIONINSIGHTS_CONNECTION_STRING", "OTEL_SERVICE_NAME", "ServiceBusConnection__credential",
+	} {
+		files := projectFiles(t)
+		in("infra/settings.json", "{", `{"`+name+`": "x",`)(t, files, nil)
+		in("local.settings.json.example", `"Values": {`, `"Values": {"`+name+`": "x",`)(t, files, nil)
+		require.Empty(t, project.Check(files, facts), name)
+	}
+}
+
 func TestWhatIsFoundIsToldAsTextOrJSONAndEndsWithOne(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()

@@ -41,9 +41,8 @@ func (c *check) settings() {
 			if runtime := file.Values["FUNCTIONS_WORKER_RUNTIME"]; runtime != "custom" {
 				c.find(exampleFile+": FUNCTIONS_WORKER_RUNTIME", "", "must be custom, is %q", runtime)
 			}
-			c.values(exampleFile, file.Values, func(name string) bool {
-				return name == "FUNCTIONS_WORKER_RUNTIME" || name == "AzureWebJobsStorage"
-			})
+			delete(file.Values, "FUNCTIONS_WORKER_RUNTIME")
+			c.values(exampleFile, file.Values)
 		}
 	}
 	if data, ok := c.read(settingsFile, makeAgain); ok {
@@ -58,15 +57,19 @@ func (c *check) settings() {
 				delete(values, name)
 			}
 		}
-		c.values(settingsFile, values, func(name string) bool {
-			return slices.ContainsFunc([]string{"AzureWebJobs", "AzureFunctionsJobHost__", "APPLICATIONINSIGHTS_", "OTEL_"},
-				func(begin string) bool { return strings.HasPrefix(name, begin) })
-		})
+		c.values(settingsFile, values)
 	}
 }
 
-// values checks the settings of a file. The host reads some besides.
-func (c *check) values(file string, values map[string]string, host func(name string) bool) {
+// others reports whether the host or a library reads a setting, by its name
+// alone.
+func others(name string) bool {
+	begins := func(with string) bool { return strings.HasPrefix(name, with) }
+	return slices.ContainsFunc([]string{"AzureWebJobs", "AzureFunctionsJobHost__", "APPLICATIONINSIGHTS_", "OTEL_"}, begins)
+}
+
+// values checks the settings of a file.
+func (c *check) values(file string, values map[string]string) {
 	wanted := c.named()
 	for _, s := range c.Settings {
 		wanted[base(s.Name)] = ""
@@ -90,7 +93,7 @@ func (c *check) values(file string, values map[string]string, host func(name str
 		own := slices.ContainsFunc(c.Settings, func(s Setting) bool { return s.Name == name })
 		_, ofFunction := wanted[name]
 		_, ofConnection := wanted[base(name)]
-		if !own && !ofFunction && !host(name) && (!ofConnection || !strings.HasSuffix(name, "__credential")) {
+		if !own && !ofFunction && !others(name) && (!ofConnection || !strings.HasSuffix(name, "__credential")) {
 			c.find(file+": "+name, "correct its name, or take it out", "neither the program nor the host reads it")
 		}
 	}
