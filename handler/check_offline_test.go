@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -228,6 +229,36 @@ func TestEachDisagreementOfTheFilesIsNamed(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestGitReadsFuncignoreAsCoreToolsDo(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("not run: git is not installed")
+	}
+	root := t.TempDir()
+	want := []string{"host.json", "handler/handler"}
+	for name := range projectFiles(t) {
+		if strings.HasPrefix(name, ".git/") {
+			continue
+		}
+		require.NoError(t, os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(root, name), []byte("x"), 0o600))
+		if filepath.Base(name) == "function.json" {
+			want = append(want, name)
+		}
+	}
+	rules, err := filepath.Abs("../.funcignore")
+	require.NoError(t, err)
+	git := func(args ...string) string {
+		cmd := exec.CommandContext(t.Context(), "git", args...)
+		cmd.Dir = root
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		return strings.TrimSpace(string(out))
+	}
+	git("init", "--quiet")
+	require.ElementsMatch(t, want, strings.Split(git("ls-files", "--others", "--exclude-from="+rules), "\n"))
 }
 
 func TestSettingsOfTheHostAndOfLibrariesMayStandBesideTheProgramsOwn(t *testing.T) {
