@@ -100,6 +100,8 @@ func TestEachDisagreementOfTheFilesIsNamed(t *testing.T) {
 		{"it is started elsewhere", in("host.json", `"workingDirectory": ""`, `"workingDirectory": "bin"`), []string{"host.json: customHandler.description.workingDirectory: …must be empty"}},
 		{"it is started with arguments", in("host.json", `"arguments": []`, `"arguments": ["local"]`), []string{"host.json: customHandler.description.arguments: …is local"}},
 		{"the bundle is of another version", in("host.json", `[4.*, 5.0.0)`, `[3.*, 4.0.0)`), []string{"host.json: extensionBundle.version: …within version 4"}},
+		{"the bundle's version is not said", in("host.json", `,
+    "version": "[4.*, 5.0.0)"`, ""), []string{"host.json: …extensionBundle.version: is missing"}},
 		{"a name is of the old extension", in("host.json", `"autoCompleteMessages": true,`, `"sessionHandlerOptions": {"maxConcurrentSessions": 8},`), []string{"host.json: …sessionHandlerOptions: is an old name"}},
 		{"another name is of the old extension", in("host.json", `"autoCompleteMessages": true,`, `"messageHandlerOptions": {},`), []string{"host.json: …messageHandlerOptions: is an old name"}},
 		{"a name is misspelt", in("host.json", "maxConcurrentSessions", "maxConcurrentSession"), []string{"host.json: …maxConcurrentSession: unknown key"}},
@@ -123,6 +125,11 @@ func TestEachDisagreementOfTheFilesIsNamed(t *testing.T) {
 		{"a function is disabled", in("order-placed/function.json", `"bindings"`, `"disabled": true, "bindings"`), []string{"order-placed/function.json: disabled: …would not run"}},
 		{"a message comes by a timer", added("order-placed/function.json", document(t, "sweep/function.json")), []string{"order-placed/function.json: bindings: …the trigger that the program serves"}},
 		{"a timer is a message", added("sweep/function.json", placed), []string{"sweep/function.json: bindings: …the trigger that the program serves"}},
+		{"a message is a request", added("order-placed/function.json", strings.Replace(document(t, "place-order/function.json"), `"orders"`, `"placed"`, 1)), []string{"order-placed/function.json: bindings: …the trigger that the program serves"}},
+		{"a timer is a request", added("sweep/function.json", strings.Replace(document(t, "place-order/function.json"), `"orders"`, `"swept"`, 1)), []string{"sweep/function.json: bindings: …the trigger that the program serves"}},
+		{"a request is a message", added("health/function.json", placed), []string{
+			"health/function.json: bindings: …the trigger that the program serves", "health/function.json: route: …GET health/live is not reached", "health/function.json: route: …GET health/ready is not reached",
+		}},
 		{"a schedule is written out", in("sweep/function.json", "%SweepSchedule%", "0 * * * * *"), []string{"sweep/function.json: schedule: …must be %SweepSchedule%"}},
 		{"schedules are exchanged", in("sweep/function.json", "%SweepSchedule%", "%OutboxSchedule%"), []string{"sweep/function.json: schedule: …must be %SweepSchedule%, is %OutboxSchedule%"}},
 		{"a schedule is none", in("sweep/function.json", "%SweepSchedule%", "every minute"), []string{"sweep/function.json: …is not an NCRONTAB expression", "sweep/function.json: schedule: …must be %SweepSchedule%"}},
@@ -261,10 +268,25 @@ func TestGitReadsFuncignoreAsCoreToolsDo(t *testing.T) {
 	require.ElementsMatch(t, want, strings.Split(git("ls-files", "--others", "--exclude-from="+rules), "\n"))
 }
 
-func TestSettingsOfTheHostAndOfLibrariesMayStandBesideTheProgramsOwn(t *testing.T) {
+func TestWhatMayDifferIsNotFound(t *testing.T) {
 	t.Parallel()
 	facts, err := facts()
 	require.NoError(t, err)
+	for name, change := range map[string]func(*testing.T, fstest.MapFS, *project.Facts){
+		"a lock is renewed without end":               in("host.json", `"00:30:00"`, `"-00:00:00.0010000"`),
+		"a lock is renewed as long as a function may": in("host.json", `"00:30:00"`, `"00:05:00"`),
+		"a drained order is kept for ten seconds":     in("host.json", `"00:00:02"`, `"00:00:10"`),
+		"the bundle's range is narrower":              in("host.json", "[4.*, 5.0.0)", "[4.26.0, 5.0.0)"),
+		"the topic's name is filled in elsewhere":     in("infra/settings.json", `"OrdersTopic": "orders"`, `"OrdersTopic": ""`),
+		"a schedule is filled in elsewhere":           in("infra/settings.json", `"SweepSchedule": "0 * * * * *"`, `"SweepSchedule": ""`),
+		"another deadline is deployed":                in("infra/settings.json", `"168h"`, `"100h"`),
+		"the audit is connected by a string":          in("infra/settings.json", `"AuditStorage__tableServiceUri": "",`, `"AuditStorage": "",`),
+		"the program is not built":                    gone("handler/handler"),
+	} {
+		files := projectFiles(t)
+		change(t, files, nil)
+		require.Empty(t, project.Check(files, facts), name)
+	}
 	for _, name := range []string{
 		"AzureWebJobsStorage__accountName", "AzureWebJobs.sweep.Disabled", "AzureFunctionsJobHost__extensions__serviceBus__maxConcurrentSessions",
 		"APPLICATIONINSIGHTS_CONNECTION_STRING", "OTEL_SERVICE_NAME", "ServiceBusConnection__credential",

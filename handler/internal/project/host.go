@@ -47,9 +47,9 @@ func (c *check) host() {
 // setting is the value of an app setting for funchost: the default, or, since
 // others say what is missing, whatever can be read.
 func (c *check) setting(name string) (string, bool) {
-	i := slices.IndexFunc(c.Settings, func(s Setting) bool { return s.Name == name && s.Default != "" })
+	i := slices.IndexFunc(c.Settings, func(s Setting) bool { return s.Name == name })
 	if i < 0 {
-		return "0 * * * * *", !strings.HasPrefix(name, "AzureWebJobs")
+		return "0 * * * * *", true
 	}
 	return c.Settings[i].Default, true
 }
@@ -115,9 +115,8 @@ func (c *check) triggered(fn funchost.Function) {
 	file := functionFile(fn.Name)
 	_, listens := called(c.Orders.Subscriptions, fn.Name)
 	_, timed := c.Timers[fn.Name]
-	answers := slices.ContainsFunc(c.Endpoints, func(e Endpoint) bool { return e.Function == fn.Name })
 	switch {
-	case listens != (fn.ServiceBus != nil), timed != (fn.Timer != nil), answers != (fn.HTTP != nil):
+	case listens != (fn.ServiceBus != nil), timed != (fn.Timer != nil): // or both, and HTTP is what is left
 		if slices.Contains(c.Functions, fn.Name) {
 			c.find(file+": bindings", "", "must have the trigger that the program serves: Service Bus for a message, a timer for a schedule, HTTP for a path of the API")
 		}
@@ -125,7 +124,7 @@ func (c *check) triggered(fn funchost.Function) {
 		c.find(file+": subscriptionName", "", "must be %s, the function's own, is %s", fn.Name, fn.ServiceBus.Subscription)
 	case listens && !fn.ServiceBus.Binary:
 		c.find(file+": dataType", "", "must be binary: as a string, a body could take the place of its message's ID and session")
-	case answers:
+	case fn.HTTP != nil:
 		c.guarded(fn)
 	}
 	if fn.Disabled {
@@ -155,7 +154,7 @@ func (c *check) guarded(fn funchost.Function) {
 // key is to open it.
 func (c *check) reached(app *funchost.App) {
 	for _, e := range c.Endpoints {
-		path := "/" + strings.Trim(app.RoutePrefix+"/"+strings.ReplaceAll(e.Path, "{id}", "42"), "/")
+		path := "/" + strings.Trim(app.RoutePrefix+"/"+e.Path, "/") // a name in braces is a segment like another
 		switch to := app.Serves(e.Method, path); to {
 		case e.Function:
 		case "":
