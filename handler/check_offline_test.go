@@ -196,6 +196,8 @@ func TestEachDisagreementOfTheFilesIsNamed(t *testing.T) {
 		{"the emulator's file is gone", gone("emulator/config.json"), []string{"emulator/config.json: …-update"}},
 		{"the emulator's file is broken", added("emulator/config.json", "[]"), []string{"emulator/config.json: …cannot be understood"}},
 		{"the emulator's namespace has another name", in("emulator/config.json", "sbemulatorns", "orderflow"), []string{"emulator/config.json: …must have one namespace, sbemulatorns"}},
+		{"the emulator has two namespaces", in("emulator/config.json", `"Namespaces": [`, `"Namespaces": [{"Name": "sbemulatorns"},`), []string{"emulator/config.json: …must have one namespace, sbemulatorns"}},
+		{"the emulator has another subscription", in("emulator/config.json", `"Name": "shipping"`, `"Name": "ships"`), []string{"emulator/config.json: commands/shipping: …is missing", "emulator/config.json: commands/ships: …nobody takes"}},
 		{"the emulator's topic forgets at once", in("emulator/config.json", `"RequiresDuplicateDetection": true`, `"RequiresDuplicateDetection": false`), []string{"emulator/config.json: orders: …RequiresDuplicateDetection must be true"}},
 		{"the emulator's topic remembers for longer than it can", in("emulator/config.json", `"PT5M"`, `"PT10M"`), []string{"emulator/config.json: orders: …duplicate detection must be PT5M, is PT10M"}},
 		{"the emulator drops messages", in("emulator/config.json", `"DeadLetteringOnMessageExpiration": true`, `"DeadLetteringOnMessageExpiration": false`), []string{"emulator/config.json: orders/order-placed: …DeadLetteringOnMessageExpiration must be true"}},
@@ -216,8 +218,10 @@ func TestEachDisagreementOfTheFilesIsNamed(t *testing.T) {
 		{"host.json is left out", in(".funcignore", "/docs", "/docs\n/*.json"), []string{".funcignore: …must not leave out host.json"}},
 		{"a source is published", in(".funcignore", "/handler/*.go", ""), []string{"handler/main.go: …func would publish it"}},
 		{"a database is published", added("orders/orders.db", "x"), []string{"orders/orders.db: …func would publish it, and it does not belong to the package"}},
-		{"a folder is published", added("scripts/a/b.sh", "x"), []string{"scripts: …func would publish it"}},
+		{"a folder is published", both(added("scripts/a/b.sh", "x"), added("scripts/c.sh", "x")), []string{"scripts: …func would publish it"}},
 		{"a file of the root is published", added("secrets.txt", "x"), []string{"secrets.txt: …func would publish it"}},
+		{"a name only begins like one that is left out", added("handler/internal_notes", "x"), []string{"handler/internal_notes: …func would publish it"}},
+		{"a star stands for nothing", added("handler/.go", "x"), []string{"handler/.go: …func would publish it"}},
 		{"something else beside the program is published", added("handler/notes.txt", "x"), []string{"handler/notes.txt: …func would publish it"}},
 	} {
 		t.Run(c.broken, func(t *testing.T) {
@@ -281,6 +285,9 @@ func TestWhatMayDifferIsNotFound(t *testing.T) {
 		"a schedule is filled in elsewhere":           in("infra/settings.json", `"SweepSchedule": "0 * * * * *"`, `"SweepSchedule": ""`),
 		"another deadline is deployed":                in("infra/settings.json", `"168h"`, `"100h"`),
 		"the audit is connected by a string":          in("infra/settings.json", `"AuditStorage__tableServiceUri": "",`, `"AuditStorage": "",`),
+		"func never publishes an editor's settings":   added("orders/.vscode/settings.json", "x"),
+		"func never publishes another repository":     added("orders/.git/config", "x"),
+		"func never publishes local settings":         added("orders/local.settings.json", "x"),
 		"the program is not built":                    gone("handler/handler"),
 	} {
 		files := projectFiles(t)

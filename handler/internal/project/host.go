@@ -97,7 +97,7 @@ func (c *check) started(app *funchost.App) {
 		c.find(path+"arguments", "", "must be empty: with any, the program does something else than serve; is %s", strings.Join(app.Arguments, " "))
 	}
 	limit := app.FunctionTimeout
-	if limit == 0 || limit <= c.LongestInvocation {
+	if limit <= c.LongestInvocation { // none is zero
 		c.find(hostFile+": functionTimeout", "", "must be set, not -1, and longer than HandlerDeadline may be, %s: when it passes, the host kills the program with everything that is under way", c.LongestInvocation)
 	}
 	renewal := app.ServiceBus.MaxAutoLockRenewalDuration

@@ -29,18 +29,19 @@ func program(change func([]byte)) []byte {
 
 func TestOnlyAnExecutableForLinuxThatNeedsNothingElseIsPacked(t *testing.T) {
 	t.Parallel()
-	root := fstest.MapFS{"host.json": {Data: []byte("{}")}, "sweep/function.json": {Data: []byte("[]")}}
-	entries, err := Pack(root, []string{"sweep"}, program(nil), "amd64")
+	root := fstest.MapFS{"host.json": {Data: []byte("{}")}, "audit/function.json": {Data: []byte("{ }")}, "health/function.json": {Data: []byte("[]")}}
+	entries, err := Pack(root, []string{"health", "audit"}, program(nil), "amd64")
 	require.NoError(t, err)
 	require.Equal(t, []Entry{
-		{"handler/handler", program(nil), 0o755}, {"host.json", []byte("{}"), 0o644}, {"sweep/function.json", []byte("[]"), 0o644},
+		{"audit/function.json", []byte("{ }"), 0o644}, {"handler/handler", program(nil), 0o755},
+		{"health/function.json", []byte("[]"), 0o644}, {"host.json", []byte("{}"), 0o644},
 	}, entries)
 	shared := program(func(b []byte) { b[16] = 3 }) // position-independent, as Go can build it too
-	_, err = Pack(root, []string{"sweep"}, shared, "amd64")
+	_, err = Pack(root, []string{"health", "audit"}, shared, "amd64")
 	require.NoError(t, err)
-	_, err = Pack(root, []string{"sweep"}, program(func(b []byte) { b[7] = 3 }), "amd64")
+	_, err = Pack(root, []string{"health", "audit"}, program(func(b []byte) { b[7] = 3 }), "amd64")
 	require.NoError(t, err, "says that it is for Linux")
-	_, err = Pack(root, []string{"sweep"}, program(func(b []byte) { b[18] = 183 }), "arm64")
+	_, err = Pack(root, []string{"health", "audit"}, program(func(b []byte) { b[18] = 183 }), "arm64")
 	require.NoError(t, err)
 
 	for _, c := range []struct {
@@ -57,7 +58,7 @@ func TestOnlyAnExecutableForLinuxThatNeedsNothingElseIsPacked(t *testing.T) {
 		{"a program for FreeBSD", program(func(b []byte) { b[7] = 9 }), "amd64", "is no executable for Linux but for ELFOSABI_FREEBSD"},
 		{"one that needs libraries", program(func(b []byte) { b[64] = 3 }), "amd64", "build it with CGO_ENABLED=0"},
 	} {
-		_, err := Pack(root, []string{"sweep"}, c.executable, c.arch)
+		_, err := Pack(root, []string{"health", "audit"}, c.executable, c.arch)
 		require.ErrorContains(t, err, c.says, c.broken)
 	}
 	_, err = Pack(root, []string{"orders"}, program(nil), "amd64")
