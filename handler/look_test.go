@@ -16,7 +16,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"orderflow/handler/internal/amqp"
 	"orderflow/handler/internal/audit"
+	"orderflow/handler/internal/busserver"
 	"orderflow/handler/internal/project"
 	"orderflow/handler/internal/servicebus"
 	"orderflow/workflow/store"
@@ -64,6 +66,25 @@ func TestACheckLooksAtAllThatTheProgramNeedsAndChangesNothing(t *testing.T) {
 	require.Equal(t, exitFailed, code)
 	require.Len(t, lines, 6, "one thing is said once: %s", strings.Join(lines, "\n"))
 	require.Regexp(t, `^✗ Service Bus +.*refused$`, lines[3])
+}
+
+func TestARightThatIsMissingIsNamedAndTheRestIsLookedAt(t *testing.T) {
+	t.Parallel()
+	r := raise(t, rigging{faults: busserver.Faults{On: func(e busserver.Event) busserver.Fault {
+		if e.Moment == busserver.Attaching && (e.Address == "orders" || e.Address == "orders/Subscriptions/order-placed") {
+			return busserver.Fault{Refuse: amqp.Errorf(amqp.UnauthorizedAccess, "Unauthorized access. 'Send' claim(s) are required to perform this operation.")}
+		}
+		return busserver.Fault{}
+	}}})
+	r.settings.ServiceBus = r.broker
+	seen := busLooks(t.Context(), &r.settings)
+	require.Len(t, seen, 14)
+	require.Equal(t, []string{"topic orders", "topic commands", "subscription orders/order-placed", "subscription orders/inventory-reserved"},
+		[]string{seen[0].Name, seen[1].Name, seen[2].Name, seen[3].Name})
+	require.Equal(t, []lookState{lookWrong, lookWell, lookWrong, lookWell}, []lookState{seen[0].State, seen[1].State, seen[2].State, seen[3].State})
+	require.Contains(t, seen[0].Do, "Azure Service Bus Data Sender")
+	require.Contains(t, seen[2].Do, "Azure Service Bus Data Receiver")
+	require.Contains(t, seen[0].Says, "'Send' claim(s) are required")
 }
 
 func TestACheckNamesWhatIsWrongAndWhatToDo(t *testing.T) {

@@ -128,7 +128,7 @@ func TestTheUnpackedPackageTakesAnOrderToItsEnd(t *testing.T) {
 // simulate plays the services around the orders of a rig until the test ends.
 func simulate(t *testing.T, r *rig) {
 	t.Helper()
-	client, err := servicebus.NewClient(servicebus.Connection{String: r.instances[0].worker.settings["ServiceBusConnection"]})
+	client, err := servicebus.NewClient(servicebus.Connection{String: r.broker})
 	require.NoError(t, err)
 	answers, err := client.NewSender(r.settings.OrdersTopic, nil)
 	require.NoError(t, err)

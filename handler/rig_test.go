@@ -29,6 +29,7 @@ type rig struct {
 	database  string
 	settings  settings
 	bus       *localbus.Bus
+	broker    string // the connection string of the bus
 	instances []*instance
 	// stop ends the hosts, then the handlers, then the bus's server; the bus
 	// itself stays to be looked at. Stopped again, nothing happens.
@@ -82,6 +83,7 @@ func raise(t *testing.T, c rigging) *rig {
 	require.NoError(t, err)
 	listener, err := listen(t.Context(), 0)
 	require.NoError(t, err)
+	r.broker = busConnection(listener.Addr())
 
 	executable := or(c.executable, filepath.Join(root, filepath.FromSlash(app.Executable)))
 	for n := range c.instances {
@@ -92,7 +94,7 @@ func raise(t *testing.T, c rigging) *rig {
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = log.Close() })
 		own := s
-		own.Port, own.SQLConnection, own.ServiceBus = strconv.Itoa(port), r.database, busConnection(listener.Addr())
+		own.Port, own.SQLConnection, own.ServiceBus = strconv.Itoa(port), r.database, r.broker
 		environ := own.environment()
 		for key, value := range c.environ {
 			if _, set := environ[key]; !set {

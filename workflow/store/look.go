@@ -73,8 +73,8 @@ func (l *Looked) lookAtFile(ctx context.Context, path string) (err error) {
 	}
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
+		l.Missing = true
 		_, err = os.Stat(filepath.Dir(path))
-		l.Missing = err == nil
 		return err
 	}
 	if err != nil {
@@ -83,7 +83,7 @@ func (l *Looked) lookAtFile(ctx context.Context, path string) (err error) {
 	if err := file.Close(); err != nil {
 		return err
 	}
-	db, err := sql.Open("sqlite", sqliteDSN(path, "busy_timeout(5000)", "query_only(1)")+"&mode=ro")
+	db, err := sql.Open("sqlite", sqliteDSN(path, "busy_timeout(5000)")+"&mode=ro")
 	if err != nil {
 		return err
 	}

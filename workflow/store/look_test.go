@@ -33,6 +33,18 @@ func TestALookAtAFileSaysWhatItIsAndChangesNothing(t *testing.T) {
 	require.NoError(t, err, "also while it is in use")
 	require.Equal(t, Looked{Version: found.Needed, Needed: found.Needed}, open)
 
+	killed := filepath.Join(t.TempDir(), "orders.db") // as a process leaves it that is killed
+	for _, part := range []string{"", "-wal"} {
+		content, err := os.ReadFile(path + part)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(killed+part, content, 0o600))
+	}
+	before := size(t, killed+"-wal")
+	left, err := Look(t.Context(), killed)
+	require.NoError(t, err)
+	require.Equal(t, open, left)
+	require.Equal(t, before, size(t, killed+"-wal"), "what waits in the log stays there")
+
 	_, err = Look(t.Context(), filepath.Join(dir, "nowhere", "orders.db"))
 	require.ErrorIs(t, err, os.ErrNotExist)
 	_, err = Look(t.Context(), dir)

@@ -64,7 +64,7 @@ func (l *Looker) Subscription(ctx context.Context, topic, name string) error {
 	if err == nil {
 		return ErrNoSessions
 	}
-	if condition(err) == amqp.ErrCondNotAllowed && strings.Contains(err.Error(), "requires sessions") {
+	if strings.Contains(err.Error(), "requires sessions") {
 		return nil
 	}
 	return seen(err)
@@ -73,13 +73,11 @@ func (l *Looker) Subscription(ctx context.Context, topic, name string) error {
 // seen says what an error of a link means.
 func seen(err error) error {
 	var failed *azservicebus.Error
-	switch _ = errors.As(err, &failed); {
-	case err == nil:
-		return nil
-	case condition(err) == amqp.ErrCondUnauthorizedAccess, failed != nil && failed.Code == azservicebus.CodeUnauthorizedAccess:
-		return fmt.Errorf("%w: %w", ErrForbidden, err)
-	case condition(err) == amqp.ErrCondNotFound, failed != nil && failed.Code == azservicebus.CodeNotFound:
+	switch {
+	case condition(err) == amqp.ErrCondNotFound:
 		return ErrNotThere // it says no more
+	case errors.As(err, &failed) && failed.Code == azservicebus.CodeUnauthorizedAccess:
+		return fmt.Errorf("%w: %w", ErrForbidden, err)
 	default:
 		return err
 	}
