@@ -83,8 +83,10 @@ func tree(t *testing.T, dir string) map[string]string {
 func TestThePackageIsTheSameEachTimeAndHoldsWhatTheHostReadsAndTheProgram(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "app")
-	require.NoError(t, os.MkdirAll(filepath.Join(dir, "retired"), 0o700))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "retired", "function.json"), nil, 0o600), "of an earlier package")
+	for _, name := range []string{"retired/function.json", "handler/handler", "host.json"} { // of an earlier package
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
+	}
 	one, other := packaged(t, "-dir", dir), packaged(t)
 	require.True(t, bytes.Equal(one, other), "two runs differ")
 	held := tree(t, unpacked(t, one))
