@@ -52,7 +52,7 @@ func TestWhatTheOperatingPagesAskAndDoIsThereToBeAskedAndDone(t *testing.T) {
 			}
 			asked++
 		}
-		for _, m := range regexp.MustCompile("go run ./handler (\\w+)").FindAllStringSubmatch(text, -1) {
+		for _, m := range regexp.MustCompile(`go run \./handler (\w+)`).FindAllStringSubmatch(text, -1) {
 			require.Contains(t, usage, "\n  handler "+m[1], path)
 		}
 	}
@@ -83,7 +83,7 @@ func TestWhatTheOperatingPagesNameIsThere(t *testing.T) {
 				require.Contains(t, parts, part, "%s links to %s", path, m[1])
 			}
 		}
-		for _, m := range regexp.MustCompile("(?:infra|docs|\\.github)/[\\w./-]+\\.\\w+").FindAllString(text, -1) {
+		for _, m := range regexp.MustCompile(`(?:infra|docs|\.github)/[\w./-]+\.\w+`).FindAllString(text, -1) {
 			_, err := os.Stat("../" + m)
 			require.NoError(t, err, "%s names %s", path, m)
 		}

@@ -23,7 +23,8 @@ param administratorName string
 @description('The object ID of the administrator.')
 param administratorObjectId string
 
-@description('What the administrator is: Group, User or Application.')
+@description('What the administrator is.')
+@allowed(['Group', 'User', 'Application'])
 param administratorType string
 
 var serverless = startsWith(sku, 'GP_S_')

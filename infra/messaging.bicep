@@ -13,7 +13,8 @@ param token string
 @description('The object ID of the app\'s identity.')
 param principalId string
 
-@description('The tier: Standard or Premium.')
+@description('The tier.')
+@allowed(['Standard', 'Premium'])
 param sku string
 
 @description('Gives the app Azure Service Bus Data Owner of the namespace.')
