@@ -99,7 +99,7 @@ type MadeSubscription struct {
 	MaxDeliveryCount int
 	LockDuration     string
 	// Subjects are those of its correlation rules for nothing but a subject,
-	// Others the names of all other rules.
+	// Others the names of all other rules that let anything through.
 	Subjects, Others []string
 }
 
@@ -146,6 +146,9 @@ func (m *MadeSubscription) rules(ctx context.Context, client *admin.Client, topi
 			return err
 		}
 		for _, r := range page.Rules {
+			if nothing(r.Filter) {
+				continue // as the infrastructure leaves $Default
+			}
 			by, correlation := r.Filter.(*admin.CorrelationFilter)
 			if correlation && by.Subject != nil && len(by.ApplicationProperties) == 0 &&
 				by.ContentType == nil && by.CorrelationID == nil && by.MessageID == nil && by.ReplyTo == nil &&
@@ -157,6 +160,17 @@ func (m *MadeSubscription) rules(ctx context.Context, client *admin.Client, topi
 		}
 	}
 	return nil
+}
+
+// nothing reports whether a rule lets nothing through.
+func nothing(filter admin.RuleFilter) bool {
+	switch f := filter.(type) {
+	case *admin.FalseFilter:
+		return true
+	case *admin.SQLFilter:
+		return strings.ReplaceAll(f.Expression, " ", "") == "1=0"
+	}
+	return false
 }
 
 func (l *Looker) admin() (*admin.Client, error) {

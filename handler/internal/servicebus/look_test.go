@@ -123,6 +123,9 @@ func TestALookSaysHowATopicWasMade(t *testing.T) {
 			return 200, feed(
 				rule("OrderPlaced", `<Filter i:type="CorrelationFilter"><Label>OrderPlaced</Label></Filter>`),
 				rule("$Default", `<Filter i:type="TrueFilter"><SqlExpression>1=1</SqlExpression></Filter>`),
+				rule("none", `<Filter i:type="SqlFilter"><SqlExpression>1=0</SqlExpression></Filter>`),
+				rule("never", `<Filter i:type="FalseFilter"><SqlExpression>1=0</SqlExpression></Filter>`),
+				rule("some", `<Filter i:type="SqlFilter"><SqlExpression>sys.Label='OrderPlaced'</SqlExpression></Filter>`),
 				rule("narrow", `<Filter i:type="CorrelationFilter"><SessionId>order-42</SessionId><Label>OrderPlaced</Label></Filter>`),
 				rule("other", `<Filter i:type="CorrelationFilter"><To>us</To></Filter>`))
 		default:
@@ -135,7 +138,7 @@ func TestALookSaysHowATopicWasMade(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, MadeTopic{DuplicateDetection: "PT10M", Subscriptions: []MadeSubscription{{
 		Name: "order-placed", Sessions: true, DeadLetters: true, MaxDeliveryCount: 10, LockDuration: "PT1M",
-		Subjects: []string{"OrderPlaced"}, Others: []string{"$Default", "narrow", "other"},
+		Subjects: []string{"OrderPlaced"}, Others: []string{"$Default", "some", "narrow", "other"},
 	}}}, made)
 
 	detection = "false"
