@@ -12,18 +12,3 @@ func Reading(a App, decode func(workflow.Envelope) (workflow.Message, error)) Ap
 // FirstBytes is how much of a request of unknown length is read before it needs
 // room for all it may have.
 const FirstBytes = firstBytes
-
-// Endpoint is what serves a method and a path of the API.
-type Endpoint struct {
-	Function, Method, Path string
-	Query                  []string
-}
-
-// Endpoints lists all.
-func Endpoints() []Endpoint {
-	var all []Endpoint
-	for _, e := range endpoints() {
-		all = append(all, Endpoint{e.function, e.method, e.path, e.query})
-	}
-	return all
-}

@@ -82,3 +82,20 @@ func Names() []string {
 	}
 	return all
 }
+
+// Endpoint is a method and a path of the API, below the host's route prefix,
+// where {id} is any one segment; the function whose key opens it; and the
+// parameters of its query.
+type Endpoint struct {
+	Function, Method, Path string
+	Query                  []string
+}
+
+// Endpoints lists what the API does.
+func Endpoints() []Endpoint {
+	var all []Endpoint
+	for _, e := range endpoints() {
+		all = append(all, Endpoint{e.function, e.method, e.path, e.query})
+	}
+	return all
+}

@@ -37,6 +37,7 @@ var rooms = []struct {
 	{"handler/internal/amqp", nil, "it is a protocol and knows nothing of brokers"},
 	{"handler/internal/busserver", []string{"handler/internal/amqp", "handler/internal/localbus"}, "it speaks for the broker"},
 	{"handler/internal/funchost", []string{"handler/internal/localbus"}, "it is a host and knows nothing of orders"},
+	{"handler/internal/project", []string{"handler/internal/funchost"}, "it reads files; what the program says comes as arguments"},
 	{"handler/internal/telemetry", []string{"workflow", "functions"}, "it tells others what the functions and the sender do"},
 	{"handler/internal/cli", nil, "it is a client of the API and knows what that tells it"},
 	{"handler/internal/simulation", []string{"workflow"}, "its services are ordinary clients; its samples name endings"},
@@ -44,6 +45,7 @@ var rooms = []struct {
 		"workflow", "workflow/store", "workflow/outbox", "functions", "handler/internal/servicebus", "handler/internal/audit",
 		"handler/internal/telemetry", "handler/internal/cli",
 		"handler/internal/localbus", "handler/internal/busserver", "handler/internal/funchost", "handler/internal/simulation",
+		"handler/internal/project",
 	}, "it wires everything"},
 }
 

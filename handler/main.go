@@ -25,11 +25,17 @@ const usage = `Orderflow, a durable process manager for order fulfilment.
   handler migrate up|status
                      bring the database's schema up to date, or list its steps;
                      only a SQL Server needs it
+  handler check      look whether settings, database, Service Bus and storage
+                     are as they must be; it changes nothing and sends nothing
+  handler check -offline
+                     hold the project's files together and to the program
+  handler package    build for Azure and pack what is deployed, into dist;
+                     "handler package -h" lists its flags
 
 `
 
 // subcommands are the words that begin a command, but for those of operators.
-func subcommands() []string { return []string{"serve", "local", "migrate", "help"} }
+func subcommands() []string { return []string{"serve", "local", "migrate", "check", "package", "help"} }
 
 // Exit codes. Zero is never given for a failure: the host would not start the
 // handler again.
@@ -57,6 +63,10 @@ func run(ctx context.Context, args []string, environ map[string]string, stdout, 
 		err = serve(ctx, args, environ, stdout, stderr)
 	case "local":
 		err = local(ctx, args, environ, stdout, stderr)
+	case "check":
+		err = check(ctx, args, environ, stdout, stderr)
+	case "package":
+		err = pack(ctx, args, environ, stdout, stderr)
 	case "migrate":
 		err = migrate(ctx, args, environ, stdout, stderr)
 	case "help", "-h", "-help", "--help":

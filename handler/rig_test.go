@@ -29,6 +29,7 @@ type rig struct {
 	database  string
 	settings  settings
 	bus       *localbus.Bus
+	broker    string // the connection string of the bus
 	instances []*instance
 	// stop ends the hosts, then the handlers, then the bus's server; the bus
 	// itself stays to be looked at. Stopped again, nothing happens.
@@ -46,7 +47,8 @@ type instance struct {
 // rigging is what differs between rigs.
 type rigging struct {
 	instances    int
-	executable   string            // of the handler
+	root         string            // of the app; empty is the project's
+	executable   string            // of the handler; empty is what host.json names
 	environ      map[string]string // settings, and what else the handler finds in its environment
 	window       time.Duration     // of the topics' duplicate detection
 	idle         time.Duration     // for which a host keeps a session that has no messages; zero is what host.json says
@@ -64,7 +66,9 @@ func raise(t *testing.T, c rigging) *rig {
 	r := &rig{t: t, dir: folder(t), settings: s}
 	r.database = filepath.Join(r.dir, "orders.db")
 
-	local := &localSystem{flags: localFlags{root: ".."}, settings: s}
+	root, err := filepath.Abs(or(c.root, ".."))
+	require.NoError(t, err)
+	local := &localSystem{flags: localFlags{root: root}, settings: s}
 	local.settings.ServiceBus = "the bus of the rig"
 	app, err := local.app()
 	require.NoError(t, err)
@@ -79,9 +83,9 @@ func raise(t *testing.T, c rigging) *rig {
 	require.NoError(t, err)
 	listener, err := listen(t.Context(), 0)
 	require.NoError(t, err)
+	r.broker = busConnection(listener.Addr())
 
-	root, err := filepath.Abs("..")
-	require.NoError(t, err)
+	executable := or(c.executable, filepath.Join(root, filepath.FromSlash(app.Executable)))
 	for n := range c.instances {
 		name := filepath.Join(r.dir, "handler-"+strconv.Itoa(n))
 		port, err := handlerPort(t.Context())
@@ -90,7 +94,7 @@ func raise(t *testing.T, c rigging) *rig {
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = log.Close() })
 		own := s
-		own.Port, own.SQLConnection, own.ServiceBus = strconv.Itoa(port), r.database, busConnection(listener.Addr())
+		own.Port, own.SQLConnection, own.ServiceBus = strconv.Itoa(port), r.database, r.broker
 		environ := own.environment()
 		for key, value := range c.environ {
 			if _, set := environ[key]; !set {
@@ -98,7 +102,7 @@ func raise(t *testing.T, c rigging) *rig {
 			}
 		}
 		i := &instance{log: log.Name(), worker: &child{
-			executable: c.executable, root: root, settings: environ, port: port, log: log, pidFile: name + ".pid",
+			executable: executable, root: root, settings: environ, port: port, log: log, pidFile: name + ".pid",
 		}}
 		i.host = &funchost.Host{
 			App: app, Bus: r.bus, Port: port, Now: time.Now, StopGrace: stopTimeout,

@@ -148,8 +148,12 @@ func TestABadFlagOfLocalModeIsNamed(t *testing.T) {
 	}
 }
 
-// hostOnly are settings that only the Functions host reads.
-var hostOnly = []string{"FUNCTIONS_WORKER_RUNTIME", "AzureWebJobsStorage"}
+// hostOnly are settings that only the Functions host reads. The last is for the
+// Service Bus emulator, which lets a topic be asked 200 times at once.
+var hostOnly = []string{
+	"FUNCTIONS_WORKER_RUNTIME", "AzureWebJobsStorage",
+	"AzureFunctionsJobHost__extensions__serviceBus__maxConcurrentSessions",
+}
 
 // example reads the example of the app settings.
 func example(t *testing.T) map[string]string {

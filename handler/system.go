@@ -18,13 +18,11 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 
-	"orderflow/functions"
 	"orderflow/handler/internal/busserver"
 	"orderflow/handler/internal/funchost"
 	"orderflow/handler/internal/localbus"
 	"orderflow/handler/internal/servicebus"
 	"orderflow/handler/internal/simulation"
-	"orderflow/workflow"
 	"orderflow/workflow/store"
 )
 
@@ -299,32 +297,6 @@ func (l *localSystem) app() (*funchost.App, error) {
 		return nil, fmt.Errorf("-root: %w: start it in the project's folder, or name that folder", err)
 	}
 	return app, err
-}
-
-// topics is the bus as it is deployed: a subscription for each function, and
-// one for each service.
-func (l *localSystem) topics() []localbus.Topic {
-	window := l.settings.DuplicateDetection
-	orders := localbus.Topic{Name: l.settings.OrdersTopic, DuplicateDetection: window}
-	for _, f := range functions.Subscriptions() {
-		orders.Subscriptions = append(orders.Subscriptions, subscription(f.Name, f.Types))
-	}
-	var services []localbus.Subscription
-	for _, s := range simulation.Subscriptions() {
-		services = append(services, subscription(s.Name, s.Commands))
-	}
-	return []localbus.Topic{orders, {
-		Name: l.settings.CommandsTopic, DuplicateDetection: window, Subscriptions: services,
-	}}
-}
-
-// subscription takes the messages of some types.
-func subscription(name string, types []workflow.MessageType) localbus.Subscription {
-	s := localbus.Subscription{Name: name}
-	for _, t := range types {
-		s.Subjects = append(s.Subjects, string(t))
-	}
-	return s
 }
 
 // parts are parts of local mode: when one fails, all stop.

@@ -250,6 +250,14 @@ const (
 	askVersion = `IF OBJECT_ID(N'` + versionTable + `') IS NULL SELECT CAST(0 AS bigint) AS version
 ELSE SELECT COALESCE(MAX(version_id), 0) AS version FROM ` + versionTable + `;`
 
+	// askRights lists the rights that the program needs and its login does not
+	// have: object and right. What is not there yet is not listed.
+	askRights = `SELECT o.object, r.permission
+FROM (VALUES (N'dbo.orders'), (N'dbo.journal'), (N'dbo.outbox'), (N'dbo.rejected')) o (object)
+CROSS JOIN (VALUES (N'SELECT'), (N'INSERT'), (N'UPDATE'), (N'DELETE')) r (permission)
+WHERE HAS_PERMS_BY_NAME(o.object, N'OBJECT', r.permission) = 0
+ORDER BY o.object, r.permission;`
+
 	lockMigration = `DECLARE @lock int;
 EXEC @lock = sp_getapplock @Resource = N'orderflow-migrate', @LockMode = 'Exclusive', @LockOwner = 'Session', @LockTimeout = 60000;
 IF @lock < 0 THROW 50003, N'another migration takes too long', 1;`

@@ -69,7 +69,7 @@ func everythingSent(t *testing.T) map[string]string {
 // statements are all texts by their names; those that take a list with one item
 // and with three.
 func statements() map[string]string {
-	all := map[string]string{"the version": askVersion}
+	all := map[string]string{"the version": askVersion, "the rights": askRights}
 	for _, n := range []int{1, 3} {
 		all[fmt.Sprint("settle ", n)], all[fmt.Sprint("insertOutbox ", n)] = sqlServerTexts.settle(n), sqlServerTexts.insertOutbox(n)
 		all[fmt.Sprint("listed ", n)] = sqlServerTexts.listed(n)

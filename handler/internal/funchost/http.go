@@ -67,6 +67,15 @@ func rewritten(escapedPath string) bool {
 	return false
 }
 
+// Serves names the function that a request is forwarded for; empty when there
+// is none.
+func (app *App) Serves(method, escapedPath string) string {
+	if fn := app.route(method, escapedPath); fn != nil {
+		return fn.Name
+	}
+	return ""
+}
+
 // route finds the function for a request, nil when there is none.
 func (app *App) route(method, escapedPath string) (fn *Function) {
 	for i := range app.Functions {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 
@@ -71,20 +72,21 @@ func (c Connection) client(options *azservicebus.ClientOptions) (*azservicebus.C
 	if c.String != "" {
 		return azservicebus.NewClientFromConnectionString(c.String, options)
 	}
-	if c.ClientID != "" {
-		identity, err := azidentity.NewManagedIdentityCredential(&azidentity.ManagedIdentityCredentialOptions{
-			ID: azidentity.ClientID(c.ClientID),
-		})
-		if err != nil {
-			return nil, err
-		}
-		return azservicebus.NewClient(c.Namespace, identity, options)
-	}
-	identity, err := azidentity.NewDefaultAzureCredential(nil)
+	identity, err := c.identity()
 	if err != nil {
 		return nil, err
 	}
 	return azservicebus.NewClient(c.Namespace, identity, options)
+}
+
+// identity is as whom to go there without a connection string.
+func (c Connection) identity() (azcore.TokenCredential, error) {
+	if c.ClientID == "" {
+		return azidentity.NewDefaultAzureCredential(nil)
+	}
+	return azidentity.NewManagedIdentityCredential(&azidentity.ManagedIdentityCredentialOptions{
+		ID: azidentity.ClientID(c.ClientID),
+	})
 }
 
 // Send gives messages of one order and one kind, commands or deadlines, to the

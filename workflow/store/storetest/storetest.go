@@ -62,6 +62,7 @@ func Run(t *testing.T, empty func(testing.TB) Database) {
 		{"commands that die", deaths()},
 		{"deadlines", deadlines()},
 		{"what only the passing of time brings about", sweeping()},
+		{"a database that was put back", restored()},
 		{"how long rows are kept", retention()},
 		{"what operators look at", searching()},
 		{"what operators do about rejected messages", settling()},
