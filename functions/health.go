@@ -61,7 +61,7 @@ func (c *call) checkHealth(ctx context.Context) (health, error) {
 	if err != nil {
 		return found, err
 	}
-	gaveUp, unknown := c.deadLetterHealth()
+	gaveUp, unknown := c.deadLetterHealth() //nolint:contextcheck // a count outlives who asks for it
 	if unknown != "" {
 		found.Unknown = append(found.Unknown, unknown)
 	}

@@ -30,7 +30,7 @@ func sweepOnce(a App, r *http.Request, rec *record) reply {
 		rec.fail(fmt.Errorf("sweep: %w", err))
 		return settle(rec)
 	}
-	a.sayDeadLetters(rec)
+	a.sayDeadLetters(rec)                                     //nolint:contextcheck // a count outlives who asks for it
 	rec.warn = rec.warn || did.Resent > 0 || did.TooEarly > 0 // the broker lost one; somebody waits for an order that is not
 	line := fmt.Sprintf("sweep: sent %d deadlines again, rejected %d early messages, handled %d that waited, purged %d orders",
 		did.Resent, did.TooEarly, did.Replayed, did.Purged)
