@@ -2,6 +2,7 @@ package functions_test
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
@@ -25,6 +26,7 @@ type pile struct {
 	away    map[string]error // by subscription
 	counted int
 	asked   []workflow.BringBack
+	until   time.Time // by when the last run is to end
 }
 
 func (p *pile) of(subscription string) (all []workflow.DeadLetter, err error) {
@@ -45,6 +47,9 @@ func (p *pile) Count(_ context.Context, subscription string) (int, error) {
 }
 
 func (p *pile) List(_ context.Context, subscription string, from int64, most int) (listed []workflow.DeadLetter, err error) {
+	if most < 1 {
+		return nil, errors.New("nothing is asked for")
+	}
 	all, err := p.of(subscription)
 	for _, l := range all {
 		if l.Delivery.Sequence >= from && len(listed) < most {
@@ -57,6 +62,7 @@ func (p *pile) List(_ context.Context, subscription string, from int64, most int
 
 func (p *pile) BringBack(ctx context.Context, which workflow.BringBack, handle func(context.Context, workflow.DeadLetter) error) (more bool, err error) {
 	p.asked = append(p.asked, which)
+	p.until, _ = ctx.Deadline()
 	all, err := p.of(which.Subscription)
 	if err != nil {
 		return true, err
@@ -120,13 +126,10 @@ func TestWhatTheBrokerGaveUpIsListedInEveryFormAndCountedBySubscription(t *testi
 func TestThePagesOfDeadLettersAreAllOfThemOnce(t *testing.T) {
 	t.Parallel()
 	var w world
-	p := &pile{}
-	var want []float64
-	for n := range int64(7) {
-		p.letters = append(p.letters, given(n+1, []string{"order-placed", "payment-result", "sweeping"}[n/3], "order-42"))
-		if n < 6 {
-			want = append(want, float64(n+1))
-		}
+	p := &pile{letters: []workflow.DeadLetter{given(9, "sweeping", "order-42")}}
+	want := []float64{11, 12, 13, 1, 2, 3} // each subscription has numbers of its own
+	for n, sequence := range want {
+		p.letters = append(p.letters, given(int64(sequence), []string{"order-placed", "payment-result"}[n/3], "order-42"))
 	}
 	for _, top := range []int{1, 2, 3, 4, 6, 7} {
 		var got []float64
@@ -141,7 +144,15 @@ func TestThePagesOfDeadLettersAreAllOfThemOnce(t *testing.T) {
 		}
 		require.Equal(t, want, got, "%d at a time", top)
 	}
-	aProblem(t, 400, ask(t, w.with(p), http.MethodGet, "/api/operations/dead-letters?continuationToken=MDAwMDAwMDB4", ""))
+	token := object(t, ask(t, w.with(p), http.MethodGet, "/api/operations/dead-letters?top=1", ""))["continuationToken"].(string)
+	raw, err := base64.RawURLEncoding.DecodeString(token)
+	require.NoError(t, err)
+	mark, place := string(raw[:8]), string(raw[8:])
+	require.Equal(t, "order-placed:12", place)
+	for _, wrong := range []string{"", "order-placed", "order-placed:", "order-placed:x", "sweep:1", ":1"} {
+		path := "/api/operations/dead-letters?continuationToken=" + base64.RawURLEncoding.EncodeToString([]byte(mark+wrong))
+		aProblem(t, 400, ask(t, w.with(p), http.MethodGet, path, ""))
+	}
 }
 
 func TestABrokerThatCannotBeAskedForDeadLettersIsA503(t *testing.T) {
@@ -215,6 +226,16 @@ func TestABrokerThatIsAwayOrSilentNeitherSlowsNorFailsReadiness(t *testing.T) {
 		require.Equal(t, len(functions.Subscriptions()), p.counted)
 		answer := send(h, newRequest(t, http.MethodGet, "/api/health/ready", http.NoBody))
 		require.JSONEq(t, `{"status":"ready","degraded":[],"unknown":["how many messages the broker gave up"]}`, answer.Body.String())
+		time.Sleep(time.Minute)
+
+		p.counted, a.Now = 0, nil
+		h = a.Handler()
+		for range 20 {
+			send(h, newRequest(t, http.MethodGet, "/api/health/ready", http.NoBody))
+		}
+		synctest.Wait()
+		require.Equal(t, len(functions.Subscriptions()), p.counted, "one looks at a time")
+		time.Sleep(time.Minute)
 	})
 }
 

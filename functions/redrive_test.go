@@ -130,6 +130,7 @@ func TestWithTheDatabaseAwayADeadLetterStaysOneAndIsNotHeld(t *testing.T) {
 		}
 		began := time.Now()
 		got := object(t, w.redrive(t, `{"reason":"why"}`))
+		require.Equal(t, 45*time.Second, w.pile.until.Sub(began))
 		require.InDelta(t, 45, time.Since(began).Seconds(), 1, "three of them were tried, and there is time left to answer")
 		require.Empty(t, w.holds, "whichever delivery it is: the broker keeps it")
 		require.Empty(t, w.rejections)
@@ -143,7 +144,27 @@ func TestWithTheDatabaseAwayADeadLetterStaysOneAndIsNotHeld(t *testing.T) {
 			"why": "handle the message: the database is away: not possible at the moment",
 		}, failed[0])
 		require.Len(t, w.pile.asked, 1, "the rest is not tried")
+		require.Contains(t, w.lines(t, "why", "why")[0], `"level":"WARN"`)
 	})
+}
+
+func TestThreeThatCannotBeHandledEndARunHoweverQuicklyTheyFail(t *testing.T) {
+	t.Parallel()
+	undecided := func(context.Context, workflow.Message) (workflow.Decision, error) { return workflow.Decision{}, nil }
+	w := world{handle: undecided, pile: &pile{}}
+	for n := range int64(5) {
+		w.pile.letters = append(w.pile.letters, given(n, "order-placed", fmt.Sprintf("order-%d", n)))
+	}
+	got := object(t, w.redrive(t, `{"reason":"why"}`))
+	require.Len(t, got["failed"], 3)
+	require.Equal(t, true, got["more"])
+	require.Len(t, w.messages, 3)
+
+	w.pile.letters[4].Subscription = "payment-result"
+	got = object(t, w.redrive(t, `{"reason":"why","top":2}`))
+	require.Len(t, got["failed"], 2, "what failed was brought back too, as far as it went")
+	got = object(t, w.redrive(t, `{"reason":"why","top":2,"orderId":"order-4"}`))
+	require.Len(t, got["failed"], 1)
 }
 
 func TestADeadLetterThatFailsForGoodBlocksItsOrderAsADeliveryWould(t *testing.T) {
@@ -240,6 +261,11 @@ func TestASubscriptionThatIsMissingKeepsNoOtherFromBeingBroughtBack(t *testing.T
 	require.EqualValues(t, 2, got["handled"])
 	require.Equal(t, []any{"bring back: no such subscription at the broker"}, got["trouble"])
 	require.Equal(t, true, got["more"])
+
+	w.pile.letters = nil
+	got = object(t, w.redrive(t, `{"reason":"why"}`))
+	require.EqualValues(t, 0, got["handled"])
+	require.Equal(t, []any{"bring back: no such subscription at the broker"}, got["trouble"], "nothing is there to bring back, elsewhere")
 
 	w = world{pile: &pile{
 		letters: []workflow.DeadLetter{given(1, "order-placed", "order-1"), given(2, "shipment-result", "order-2")},
