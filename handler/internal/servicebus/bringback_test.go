@@ -212,6 +212,38 @@ func TestOnlyWhatIsAskedForIsBroughtBack(t *testing.T) {
 	require.Len(t, b.dead(), 26)
 }
 
+func TestWhatIsBeyondTheFirstThousandIsSaidToBeLeft(t *testing.T) {
+	t.Parallel()
+	b := serve(t, nil)
+	b.expire("order-0", workflow.DeadLettersCounted, 0)
+	b.giveUp(captured("order-1", 1))
+	by := &desk{}
+	d := deadLetters(t, b.connection())
+	require.True(t, bringBack(t, d, workflow.BringBack{Subscription: "all", OrderID: "order-1", Top: 1}, by), "nobody has looked there")
+	require.Empty(t, by.handled)
+	require.True(t, bringBack(t, d, workflow.BringBack{Subscription: "all", Top: workflow.DeadLettersCounted}, by))
+	require.Len(t, by.handled, workflow.DeadLettersCounted)
+	require.False(t, bringBack(t, d, all, by))
+	require.Empty(t, b.dead())
+}
+
+func TestNoMoreIsHeldAtATimeThanThereIsRoomFor(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("it takes more than that many bytes")
+	}
+	b := serve(t, nil)
+	const size = 250 << 10
+	b.expire("order-0", mostHeld/size+2*takenAtOnce, size)
+	b.giveUp(captured("order-1", 1))
+	by := &desk{}
+	d := deadLetters(t, b.connection())
+	require.True(t, bringBack(t, d, workflow.BringBack{Subscription: "all", OrderID: "order-1", Top: 1}, by))
+	require.Empty(t, by.handled, "what lies before it is too much")
+	require.False(t, bringBack(t, d, all, by), "what is handled is held no longer")
+	require.Empty(t, b.dead())
+}
+
 func TestARunEndsWithItsContextAndGivesBackWhatItHas(t *testing.T) {
 	t.Parallel()
 	b := serve(t, nil)
@@ -283,6 +315,7 @@ func TestNothingIsHandledOnceItsLockHasEnded(t *testing.T) {
 	b := serveAt(t, func() time.Time { return time.Now().Add(-time.Minute + 2*time.Second) }, nil)
 	b.giveUp(mixed(3, 2)...)
 	by := &desk{}
+	began := time.Now()
 	more, err := deadLetters(t, b.connection()).BringBack(within(t, 20*time.Second), all, func(ctx context.Context, letter workflow.DeadLetter) error {
 		_ = by.handle(ctx, letter)
 		<-ctx.Done()
@@ -290,6 +323,7 @@ func TestNothingIsHandledOnceItsLockHasEnded(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.True(t, more)
+	require.Less(t, time.Since(began), 15*time.Second, "the run goes on longer than the locks")
 	require.Equal(t, []string{"bank:order-0:1"}, by.handled)
 	require.Len(t, b.dead(), 6)
 }
