@@ -1,7 +1,6 @@
 package servicebus
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -91,7 +90,6 @@ func (b *bringing) run(ctx context.Context) error {
 		for _, m := range taken {
 			b.hold(m)
 		}
-		slices.SortFunc(taken, func(x, y *azservicebus.ReceivedMessage) int { return cmp.Compare(*x.SequenceNumber, *y.SequenceNumber) })
 		for _, m := range taken {
 			b.advance(ctx, value(m.SessionID))
 		}

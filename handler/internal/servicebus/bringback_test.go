@@ -263,6 +263,13 @@ func TestARunEndsWithItsContextAndGivesBackWhatItHas(t *testing.T) {
 	require.True(t, more)
 	require.Equal(t, []string{"bank:order-0:1", "bank:order-0:2", "bank:order-1:1", "bank:order-1:2", "bank:order-2:1"}, by.handled)
 	require.Len(t, b.dead(), 6)
+	var settled []string
+	for _, e := range b.events() {
+		if e.Moment == busserver.Settled {
+			settled = append(settled, ids(e.Messages)...)
+		}
+	}
+	require.Len(t, settled, 10, "all were taken, and to go without a word would leave them locked")
 	by.fail = nil
 	require.False(t, bringBack(t, d, all, by), "nothing is locked any more")
 	require.Empty(t, b.dead())
