@@ -117,6 +117,9 @@ func (c *call) bringBack(w asked, names []string, top int) (told redriven, err e
 		if failed == nil {
 			continue
 		}
+		if ctx.Err() != nil && told.Handled+len(told.Failed) > 0 {
+			break // its time was over, or it was stopped: that is no trouble
+		}
 		err = failed
 		told.Trouble = append(told.Trouble, withoutValues(clip(failed.Error())))
 		if !errors.Is(failed, workflow.ErrNoSubscription) {

@@ -278,6 +278,37 @@ func TestASubscriptionThatIsMissingKeepsNoOtherFromBeingBroughtBack(t *testing.T
 	require.Contains(t, w.lines(t, "why", "why")[0], `"level":"ERROR"`)
 }
 
+func TestARunThatWasCutOffByItsTimeIsNoTroubleIfItDidSomething(t *testing.T) {
+	t.Parallel()
+	for did, status := range map[int]int{0: 503, 1: 200} {
+		synctest.Test(t, func(t *testing.T) {
+			w := world{pile: &pile{}}
+			for n := range did {
+				w.pile.letters = append(w.pile.letters, given(int64(n), "order-placed", "order-1"))
+			}
+			a := w.app()
+			a.DeadLetters = &hanging{pile: w.pile}
+			answer := ask(t, a, http.MethodPost, redrivePath, `{"reason":"why"}`)
+			require.Equal(t, status, answer.Code, answer.Body)
+			if did > 0 {
+				require.JSONEq(t, `{"action":"redrive","handled":1,"outcomes":{"Applied":1},"failed":[],"more":true,"trouble":[]}`, answer.Body.String())
+				require.Contains(t, w.lines(t, "why", "why")[0], `"level":"INFO"`)
+			}
+		})
+	}
+}
+
+// hanging is a pile at a broker that answers about one subscription only.
+type hanging struct{ *pile }
+
+func (h *hanging) BringBack(ctx context.Context, which workflow.BringBack, handle func(context.Context, workflow.DeadLetter) error) (bool, error) {
+	if which.Subscription == "order-placed" {
+		return h.pile.BringBack(ctx, which, handle)
+	}
+	<-ctx.Done()
+	return true, fmt.Errorf("%w: %w", workflow.ErrTransient, ctx.Err())
+}
+
 func TestHealthCountsAnewOnceDeadLettersWereBroughtBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
