@@ -100,9 +100,11 @@ func (d *DeadLetters) open(ctx context.Context, subscription string, do func(*az
 	}
 }
 
+// notFound reports whether the broker says so of what was opened; a connection it
+// may close for the same reason.
 func notFound(err error) bool {
 	var failed *azservicebus.Error
-	return errors.As(err, &failed) && failed.Code == azservicebus.CodeNotFound || condition(err) == amqp.ErrCondNotFound
+	return !endsConnection(err) && (errors.As(err, &failed) && failed.Code == azservicebus.CodeNotFound || condition(err) == amqp.ErrCondNotFound)
 }
 
 // replace makes another client, unless that was done since this one was in use.

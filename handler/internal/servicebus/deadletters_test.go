@@ -193,6 +193,29 @@ func TestABrokerThatCutsOffOrClosesTheConnectionIsAskedAgainNextTime(t *testing.
 	}
 }
 
+func TestAConnectionThatTheBrokerClosesIsNoMissingSubscriptionAndAnotherIsMade(t *testing.T) {
+	t.Parallel()
+	for _, condition := range []string{
+		"amqp:connection:forced", "amqp:internal-error", "amqp:not-allowed", "amqp:not-found", "com.microsoft:server-busy",
+	} {
+		t.Run(condition, func(t *testing.T) {
+			t.Parallel()
+			b := serve(t, nil)
+			b.giveUp(captured("order-1", 1))
+			way, end := closing(t, b.addr)
+			d := deadLetters(t, connection(way, key))
+			for range 3 {
+				require.Eventually(t, func() bool {
+					n, err := d.Count(within(t, 10*time.Second), "all")
+					require.NotErrorIs(t, err, workflow.ErrNoSubscription)
+					return err == nil && n == 1
+				}, 20*time.Second, 10*time.Millisecond)
+				end(condition)
+			}
+		})
+	}
+}
+
 func TestABrokerThatIsStoppedAndStartedIsFoundAgain(t *testing.T) {
 	t.Parallel()
 	b := serve(t, nil)
