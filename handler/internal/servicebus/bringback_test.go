@@ -324,6 +324,7 @@ func TestNothingIsHandledOnceItsLockHasEnded(t *testing.T) {
 	by := &desk{}
 	began := time.Now()
 	more, err := deadLetters(t, b.connection()).BringBack(within(t, 20*time.Second), all, func(ctx context.Context, letter workflow.DeadLetter) error {
+		require.NoError(t, ctx.Err())
 		_ = by.handle(ctx, letter)
 		<-ctx.Done()
 		return ctx.Err()
@@ -331,7 +332,8 @@ func TestNothingIsHandledOnceItsLockHasEnded(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, more)
 	require.Less(t, time.Since(began), 15*time.Second, "the run goes on longer than the locks")
-	require.Equal(t, []string{"bank:order-0:1"}, by.handled)
+	require.Equal(t, "bank:order-0:1", by.handled[0])
+	require.NotContains(t, by.handled, "bank:order-0:2")
 	require.Len(t, b.dead(), 6)
 }
 
