@@ -485,7 +485,7 @@ func TestInReadOnlyModeOperatorsLookAndDoNotAct(t *testing.T) {
 			require.NotEqual(t, 403, answer.Code)
 		}
 	}
-	require.Equal(t, 9, acting)
+	require.Equal(t, 10, acting)
 }
 
 func TestAnActionOfWhichTheFateIsNotKnownMayBeAskedForAgain(t *testing.T) {

@@ -73,10 +73,12 @@ func endpoints() []endpoint {
 		{look, get, "operations/held", append([]string{"kind"}, paged...), listHeld},
 		{look, get, "operations/rejected", paged, listRejected},
 		{look, get, "operations/rejected/{id}", nil, showRejected},
+		{look, get, "operations/dead-letters", append([]string{"subscription"}, paged...), listDeadLetters},
 		{look, get, "operations/process", nil, showProcess},
 
 		{operate, post, "operations/rejected/{id}/resubmit", nil, resubmit},
 		{operate, post, "operations/rejected/{id}/discard", nil, discardRejected},
+		{operate, post, "operations/dead-letters/redrive", nil, redrive},
 
 		{"health", get, "health/live", nil, live},
 		{"health", get, "health/ready", nil, ready},

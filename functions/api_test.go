@@ -113,16 +113,20 @@ func TestReadingKeysReadOnly(t *testing.T) {
 			continue
 		}
 		for _, method := range []string{http.MethodGet, http.MethodHead} {
-			w := world{story: storyOf(workflow.Story{Order: workflow.Order{Status: workflow.NeedsAttention}})}
+			w := world{
+				story: storyOf(workflow.Story{Order: workflow.Order{Status: workflow.NeedsAttention}}),
+				pile:  &pile{letters: []workflow.DeadLetter{given(1, "order-placed", "order-42")}},
+			}
 			ask(t, w.app(), method, "/api/"+strings.ReplaceAll(e.Path, "{id}", "order-42"), `{"reason":"why"}`,
 				"X-HTTP-Method-Override", "POST", "X-HTTP-Method", "POST", "X-Method-Override", "POST", "If-Match", `"0"`)
 			require.Empty(t, w.messages)
 			require.Empty(t, w.actions)
 			require.Empty(t, w.fired)
 			require.Empty(t, w.dealings)
+			require.Empty(t, w.pile.asked)
 		}
 	}
-	require.Equal(t, 10, acting)
+	require.Equal(t, 11, acting)
 }
 
 func TestWhatIsOpenToEverybodyHasNoPlaceForAnotherPath(t *testing.T) {
@@ -224,7 +228,7 @@ func TestNoAnswerClaimsExactlyOnce(t *testing.T) {
 	t.Parallel()
 	claim := regexp.MustCompile(`(?i)exactly.once`)
 	for _, e := range functions.Endpoints() {
-		w := world{story: storyOf(workflow.Story{})}
+		w := world{story: storyOf(workflow.Story{}), pile: &pile{}}
 		answer := ask(t, w.app(), e.Method, "/api/"+strings.ReplaceAll(e.Path, "{id}", "order-42"), `{"reason":"why"}`)
 		require.NotRegexp(t, claim, answer.Body.String(), "%s %s", e.Method, e.Path)
 		require.NotRegexp(t, claim, w.log.String())

@@ -7,7 +7,8 @@
 // invoke.go, from outcome to answer; then bounds.go, how much is done at once.
 //
 // What people and programs reach over HTTP is listed in api.go: act.go is what
-// operators do, list.go how lists are told.
+// operators do, list.go how lists are told, redrive.go how what the broker gave
+// up comes back.
 package functions
 
 import (
@@ -74,6 +75,9 @@ type App struct {
 	Outbox  Outbox
 	Backlog Backlog // nil: what is not done yet is not counted
 	Sweeper Sweeper
+
+	// DeadLetters are what the broker gave up; nil: nobody looks.
+	DeadLetters DeadLetters
 
 	// Operators and Database are for the people who look after the orders.
 	Operators Operators

@@ -94,7 +94,9 @@ func (w *asked) readBody(body []byte, fields []string) (fault string) {
 			return "the field " + quote(name) + " is not known here"
 		}
 		var text *string
-		if json.Unmarshal(object[name], &text) != nil || text == nil {
+		if number := numberText(object[name]); name == "top" && number != "" {
+			text = &number
+		} else if json.Unmarshal(object[name], &text) != nil || text == nil {
 			return "the field " + name + " is not a text"
 		}
 		if w.fields[name] = *text; name != "reason" && workflow.IDFault(*text) != "" {

@@ -26,6 +26,9 @@ type shared struct {
 	first, rest *semaphore.Weighted
 
 	health *checked
+	gaveUp gaveUp
+	// bringing is held by the one request that brings dead letters back.
+	bringing sync.Mutex
 
 	mu   sync.Mutex
 	said workflow.Backlog

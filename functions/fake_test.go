@@ -32,7 +32,8 @@ type world struct {
 	drain  func(context.Context) (int, bool, error)
 	count  func(context.Context) (workflow.Backlog, error)
 	sweep  func(context.Context) (workflow.Swept, error)
-	office // what operators have
+	office       // what operators have
+	pile   *pile // what the broker gave up; nil: nobody looks
 
 	mu         sync.Mutex
 	messages   []workflow.Message
@@ -102,10 +103,14 @@ func (w *world) Write(line []byte) (int, error) {
 }
 
 func (w *world) app() functions.App {
-	return functions.App{
+	a := functions.App{
 		Process: w, Orders: w, Outbox: w, Backlog: w, Sweeper: w, Operators: &w.office, Database: &w.office,
 		Log: slog.New(slog.NewJSONHandler(w, nil)),
 	}
+	if w.pile != nil {
+		a.DeadLetters = w.pile
+	}
+	return a
 }
 
 // logged is the one line that was logged.

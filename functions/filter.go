@@ -58,15 +58,23 @@ func (f *filter) yes(name string) bool { return f.choice(name, "false", "true") 
 
 func (f *filter) top() int {
 	const name = "top"
-	value := f.c.query.Get(name)
+	n, fault := topOf(f.c.query.Get(name), defaultTop)
+	if fault != "" {
+		f.wrong(name, fault)
+	}
+	return n
+}
+
+// topOf is how many are asked for, or what it has to be instead.
+func topOf(value string, otherwise int) (n int, fault string) {
 	if value == "" {
-		return defaultTop
+		return otherwise, ""
 	}
 	n, err := strconv.Atoi(value)
 	if err != nil || n < 1 || n > mostTop {
-		f.wrong(name, fmt.Sprintf("a whole number from 1 to %d", mostTop))
+		return otherwise, fmt.Sprintf("a whole number from 1 to %d", mostTop)
 	}
-	return n
+	return n, ""
 }
 
 func (f *filter) time(name string) time.Time {

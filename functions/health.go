@@ -18,6 +18,7 @@ import (
 type health struct {
 	Status   string   `json:"status"`   // alive; ready, degraded or unavailable
 	Degraded []string `json:"degraded"` // what a person should see to
+	Unknown  []string `json:"unknown,omitempty"`
 }
 
 const (
@@ -60,6 +61,10 @@ func (c *call) checkHealth(ctx context.Context) (health, error) {
 	if err != nil {
 		return found, err
 	}
+	gaveUp, unknown := c.deadLetterHealth() //nolint:contextcheck // a count outlives who asks for it
+	if unknown != "" {
+		found.Unknown = append(found.Unknown, unknown)
+	}
 	for _, trouble := range []struct {
 		is   bool
 		what string
@@ -68,6 +73,7 @@ func (c *call) checkHealth(ctx context.Context) (health, error) {
 		{b.Dead > 0, "the broker refused commands for good"},
 		{b.Overdue > 0, "deadlines have passed and have not come back from the broker"},
 		{b.Lag > lagLimit, "messages have waited more than 5 minutes to be sent"},
+		{gaveUp != "", gaveUp},
 	} {
 		if trouble.is {
 			found.Status = "degraded"

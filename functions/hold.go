@@ -17,9 +17,10 @@ var errUndecided = errors.New("nothing was decided")
 // What could not be handled at the moment is left to the broker, which delivers
 // it again, until a late delivery: the broker is about to give it up and to let
 // the next of its order overtake it. From then on, and at once where no waiting
-// helps, it is kept instead.
+// helps, it is kept instead. A dead letter is never late: the broker has given it
+// up already and keeps it.
 func (a App) handle(ctx context.Context, m workflow.Message, rec *record) {
-	late := m.Delivery.Count >= a.HoldFrom
+	late := m.Delivery.Count >= a.HoldFrom && !rec.deadLetter
 	trying := ctx
 	if deadline, ok := ctx.Deadline(); ok && late { // leave time to keep it
 		var cancel context.CancelFunc

@@ -27,36 +27,43 @@ func (a App) invoke(w http.ResponseWriter, r *http.Request, f function) {
 	defer a.shared.shrink(&rec.room, 0)
 	r = r.WithContext(ctx)
 
+	answer := a.watched(ctx, rec, func() reply { return f.serve(a, r, rec) })
+	answer.head = r.Method == http.MethodHead
+	answer.write(w)
+}
+
+// watched does the work of an invocation, timed, with a panic contained, logged
+// once and told to whoever measures.
+func (a App) watched(ctx context.Context, rec *record, do func() reply) reply {
 	if a.Now != nil {
 		rec.began = a.Now()
 	}
-	answer := a.contain(f, r, rec)
+	answer := contain(rec, do)
 	if a.Now != nil {
 		rec.took, rec.timed = a.Now().Sub(rec.began), true
 	}
 	rec.status = answer.status
 	rec.log(ctx, a.Log)
 	a.observed(rec)
-	answer.head = r.Method == http.MethodHead
-	answer.write(w)
+	return answer
 }
 
-// contain runs a function so that a panic costs this one request and no other.
-// Nothing has been answered by then, since functions return their answer.
-func (a App) contain(f function, r *http.Request, rec *record) (answer reply) {
+// contain does the work of an invocation so that a panic costs this one and no
+// other. Nothing has been answered by then, since functions return their answer.
+func contain(rec *record, do func() reply) (answer reply) {
 	defer func() {
 		p := recover()
 		if p == nil {
 			return
 		}
 		rec.fail(panicked(p))
-		if f.forwarded {
+		if rec.forwarded {
 			answer = broken()
 			return
 		}
 		answer = settle(rec)
 	}()
-	return f.serve(a, r, rec)
+	return do()
 }
 
 // panicError is a panic as an error.

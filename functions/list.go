@@ -24,6 +24,12 @@ type columns[T any] []column[T]
 
 // tellPage is the answer with one page of a list.
 func tellPage[T any](c *call, says columns[T], page workflow.Page[T], format string) reply {
+	return tellNamed(c, "items", "", says, page, format)
+}
+
+// tellNamed is tellPage with a name of its own for the list, and more members
+// beside it, in JSON.
+func tellNamed[T any](c *call, name, members string, says columns[T], page workflow.Page[T], format string) reply {
 	token := c.token(page.Next)
 	next := c.next(token)
 	var answer reply
@@ -39,14 +45,14 @@ func tellPage[T any](c *call, says columns[T], page workflow.Page[T], format str
 		answer = c.told("application/x-ndjson", b.Bytes())
 	default:
 		var b bytes.Buffer
-		b.WriteString(`{"items":[`)
+		fmt.Fprintf(&b, `{%s:[`, jsonOf(name))
 		for i := range page.Items {
 			if i > 0 {
 				b.WriteByte(',')
 			}
 			says.object(&b, &page.Items[i])
 		}
-		fmt.Fprintf(&b, `],"continuationToken":%s,"next":%s}`, orNull(token), orNull(next))
+		fmt.Fprintf(&b, `]%s,"continuationToken":%s,"next":%s}`, members, orNull(token), orNull(next))
 		answer = c.told(jsonType, b.Bytes())
 	}
 	if next != "" {

@@ -19,27 +19,32 @@ func deliver(a App, r *http.Request, rec *record) reply {
 	}
 	got := unwrap(raw, r.Header.Get("traceparent"), a.MaxBody)
 	got.delivery.Function = rec.function
+	a.take(r.Context(), got, rec)
+	return settle(rec)
+}
+
+// take is the way of a message that has arrived, from wherever.
+func (a App) take(ctx context.Context, got arrival, rec *record) {
 	rec.arrived(got.envelope, got.delivery)
 	got.envelope.TraceParent = a.trace(rec)
 
 	var message workflow.Message
 	var refusal string
-	err = contained(func() error {
+	err := contained(func() error {
 		message, refusal = got.accept(a.decode)
 		return nil
 	})
 	message.Delivery = got.delivery
 	switch {
 	case err != nil:
-		a.unreadable(r.Context(), got, err, rec)
+		a.unreadable(ctx, got, err, rec)
 	case refusal != "":
-		a.reject(r.Context(), workflow.Rejection{
+		a.reject(ctx, workflow.Rejection{
 			Envelope: got.envelope, Delivery: got.delivery, Reason: refusal, Fingerprint: message.Fingerprint,
 		}, rec)
 	default:
-		a.handle(r.Context(), message, rec)
+		a.handle(ctx, message, rec)
 	}
-	return settle(rec)
 }
 
 // accept is the message that has arrived, or why it can never be accepted.

@@ -214,7 +214,7 @@ func TestAReadSaysWhetherAnythingHasChanged(t *testing.T) {
 		}
 		path := "/api/" + strings.ReplaceAll(e.Path, "{id}", "0a1b")
 		w := refusing(refused())
-		w.story = storyOf(paying())
+		w.story, w.pile = storyOf(paying()), &pile{}
 		first := w.get(t, path)
 		require.Equal(t, 200, first.Code, path)
 		tag := first.Header().Get("ETag")

@@ -27,6 +27,7 @@ type record struct {
 	trouble    string // beside the outcome: where it panicked, what blocks the order
 	status     int
 	forwarded  bool
+	deadLetter bool // the message is one, brought back
 	began      time.Time
 	took       time.Duration
 	timed      bool

@@ -9,7 +9,8 @@ import (
 // sweep does what only the passing of time asks for, each time its timer ticks:
 // it sends deadlines again that should have come back and did not, gives up
 // early messages whose order never started, handles what waits in the line of an
-// order that is no longer blocked, and deletes what has been kept long enough.
+// order that is no longer blocked, and deletes what has been kept long enough. It
+// says how much the broker has given up, as far as that is known.
 func sweep() function {
 	return function{name: "sweep", serve: posted(sweepOnce)}
 }
@@ -29,7 +30,8 @@ func sweepOnce(a App, r *http.Request, rec *record) reply {
 		rec.fail(fmt.Errorf("sweep: %w", err))
 		return settle(rec)
 	}
-	rec.warn = did.Resent > 0 || did.TooEarly > 0 // the broker lost one; somebody waits for an order that is not
+	a.sayDeadLetters(rec)                                     //nolint:contextcheck // a count outlives who asks for it
+	rec.warn = rec.warn || did.Resent > 0 || did.TooEarly > 0 // the broker lost one; somebody waits for an order that is not
 	line := fmt.Sprintf("sweep: sent %d deadlines again, rejected %d early messages, handled %d that waited, purged %d orders",
 		did.Resent, did.TooEarly, did.Replayed, did.Purged)
 	if did.More {

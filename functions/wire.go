@@ -54,12 +54,17 @@ func unwrap(raw []byte, traceHeader string, maxBody int) arrival {
 			a.refusal = forged
 		}
 	}
-	if size := len(a.envelope.Body); size > maxBody {
-		a.envelope.Body = bytes.Clone(a.envelope.Body[:maxBody]) // the rest is let go
-		a.refusal = strings.TrimPrefix(a.refusal+"; ", "; ") + fmt.Sprintf("the body is %d bytes long; %d are accepted, and that many are kept", size, maxBody)
-	}
+	a.bound(maxBody)
 	meta.describe(&a, traceHeader)
 	return a
+}
+
+// bound refuses a body that is too large, and lets go of the rest of it.
+func (a *arrival) bound(most int) {
+	if size := len(a.envelope.Body); size > most {
+		a.envelope.Body = bytes.Clone(a.envelope.Body[:most])
+		a.refusal = strings.TrimPrefix(a.refusal+"; ", "; ") + fmt.Sprintf("the body is %d bytes long; %d are accepted, and that many are kept", size, most)
+	}
 }
 
 // forged says which metadata the body of a delivery in string mode may have

@@ -31,7 +31,7 @@ var rooms = []struct {
 	{"workflow/store/storetest", []string{"workflow", "workflow/invariants", "workflow/store", "workflow/outbox"}, "the suite of every database drains it too, and replays it"},
 	{"workflow/outbox", []string{"workflow"}, "rows and sender are interfaces of its own"},
 	{"functions", []string{"workflow"}, "the host's wire ends here"},
-	{"handler/internal/servicebus", []string{"workflow"}, "it sends workflow messages"},
+	{"handler/internal/servicebus", []string{"workflow"}, "it sends workflow messages, and reads those that the broker gave up"},
 	{"handler/internal/audit", []string{"workflow"}, "it writes workflow events; what tells it of them is an interface of its own"},
 	{"handler/internal/localbus", nil, "it is a broker and knows nothing of orders"},
 	{"handler/internal/amqp", nil, "it is a protocol and knows nothing of brokers"},

@@ -54,6 +54,10 @@ func serve(ctx context.Context, args []string, environ map[string]string, stdout
 	if err != nil {
 		return errors.Join(fmt.Errorf("ServiceBusConnection: %w", err), listener.Close())
 	}
+	dead, err := servicebus.NewDeadLetters(s.serviceBus(), s.OrdersTopic)
+	if err != nil {
+		return errors.Join(fmt.Errorf("ServiceBusConnection: %w", err), listener.Close())
+	}
 	log := slog.New(slog.NewJSONHandler(stdout, nil))
 	watch, err := telemetry.Start(ctx, collectors, telemetry.Topics{Orders: s.OrdersTopic, Commands: s.CommandsTopic}, log)
 	if err != nil {
@@ -62,12 +66,13 @@ func serve(ctx context.Context, args []string, environ map[string]string, stdout
 	defer func() {
 		bye, cancel := context.WithTimeout(context.WithoutCancel(ctx), goodbyeTimeout)
 		defer cancel()
-		var both sync.WaitGroup
-		both.Go(func() { _ = sender.Close(bye) }) // the broker notices in any case
-		both.Go(func() { _ = watch.Stop(bye) })   // the log says what did not get through
-		both.Wait()
+		var all sync.WaitGroup
+		all.Go(func() { _ = sender.Close(bye) }) // the broker notices in any case
+		all.Go(func() { _ = dead.Close(bye) })
+		all.Go(func() { _ = watch.Stop(bye) }) // the log says what did not get through
+		all.Wait()
 	}()
-	h := &handler{settings: s, sender: sender, watch: watch, log: log}
+	h := &handler{settings: s, sender: sender, dead: dead, watch: watch, log: log}
 	h.log.Info("listening", "address", listener.Addr().String())
 	if err := h.run(ctx, listener, s.SQLConnection); err != nil {
 		return err
@@ -99,7 +104,8 @@ const bodyGrace = time.Second
 type handler struct {
 	settings settings
 	sender   outbox.Sender
-	watch    *telemetry.Telemetry // nil watches nothing
+	dead     functions.DeadLetters // nil: nobody looks
+	watch    *telemetry.Telemetry  // nil watches nothing
 	log      *slog.Logger
 	// adjust changes the store's options before it is opened. Nil changes
 	// nothing; it is for tests that break things.
@@ -217,7 +223,7 @@ func (h *handler) dispatcher(rows outbox.Rows) *outbox.Dispatcher {
 func (h *handler) app(life context.Context, orders *lateStore, out functions.Outbox) functions.App {
 	s := &h.settings
 	return h.watch.Watch(functions.App{
-		Process: orders, Orders: orders, Outbox: out, Backlog: orders, Sweeper: orders,
+		Process: orders, Orders: orders, Outbox: out, Backlog: orders, Sweeper: orders, DeadLetters: h.dead,
 		Log: h.log, Now: time.Now, Context: life, Deadline: s.HandlerDeadline,
 		HoldFrom: s.HoldFromDelivery, Concurrent: s.concurrent(),
 		Operators: orders, Database: orders, ReadOnly: s.ReadOnly, Limits: workflow.LimitsFor(s.deadlines()),

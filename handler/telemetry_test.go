@@ -536,6 +536,41 @@ func TestTheBacklogIsReportedAsTheDispatchersRunCountedIt(t *testing.T) {
 	require.Empty(t, a.spans, "a timer is no message")
 }
 
+// given are dead letters that can be counted, of one subscription.
+type given struct {
+	functions.DeadLetters
+	subscription string
+	n            int
+}
+
+func (g given) List(context.Context, string, int64, int) ([]workflow.DeadLetter, error) {
+	return nil, nil
+}
+
+func (g given) Count(_ context.Context, subscription string) (int, error) {
+	switch subscription {
+	case g.subscription:
+		return g.n, nil
+	case "shipment-timeout":
+		return 0, workflow.ErrNoSubscription
+	default:
+		return 0, nil
+	}
+}
+
+func TestDeadLettersAreReportedByTheFunctionTheyWereForWhenTheyAreCounted(t *testing.T) {
+	t.Parallel()
+	a := newObservedApp(t, func(app *functions.App) { app.DeadLetters = given{subscription: "payment-result", n: 7} })
+	answer := httptest.NewRecorder()
+	a.handler.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/api/operations/dead-letters", nil))
+	require.Equal(t, http.StatusOK, answer.Code, answer.Body)
+	a.flush(t)
+	require.Equal(t, 7, a.count("orderflow.backlog.dead_lettered payment-result"))
+	require.Zero(t, a.count("orderflow.backlog.dead_lettered order-placed"))
+	require.Negative(t, a.count("orderflow.backlog.dead_lettered shipment-timeout"), "what is not known is not reported")
+	requireNoIDs(t, a.collector)
+}
+
 func TestACountOfTheBacklogIsReportedOnceAndNotForEverByAnInstanceThatCountsNoMore(t *testing.T) {
 	t.Parallel()
 	c := newCollector(t)

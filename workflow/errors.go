@@ -11,6 +11,8 @@ var (
 	ErrNoOrder = errors.New("no such order")
 	// ErrNoMessage: no rejected message is kept under this ID.
 	ErrNoMessage = errors.New("no such message")
+	// ErrNoSubscription: the orders topic at the broker has no such subscription.
+	ErrNoSubscription = errors.New("no such subscription at the broker")
 	// ErrSettled: a person settled the message already, in another way.
 	ErrSettled = errors.New("the message is settled already")
 	// ErrBadInput: what was asked makes no sense, and will not later.

@@ -1,4 +1,5 @@
-// Package servicebus sends what orders decided to Azure Service Bus.
+// Package servicebus sends what orders decided to Azure Service Bus, and takes
+// out there what it gave up.
 package servicebus
 
 import (

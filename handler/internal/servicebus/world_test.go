@@ -43,11 +43,17 @@ type broker struct {
 // serve starts a broker; on may be nil.
 func serve(t *testing.T, on func(busserver.Event) busserver.Fault) *broker {
 	t.Helper()
+	return serveAt(t, time.Now, on)
+}
+
+// serveAt is serve for a broker with another clock.
+func serveAt(t *testing.T, now func() time.Time, on func(busserver.Event) busserver.Fault) *broker {
+	t.Helper()
 	all := []localbus.Subscription{{Name: "all"}}
 	bus, err := localbus.Open(filepath.Join(t.TempDir(), "bus.db"), []localbus.Topic{
 		{Name: topics.Orders, DuplicateDetection: time.Hour, Subscriptions: all},
 		{Name: topics.Commands, DuplicateDetection: time.Hour, Subscriptions: all},
-	}, time.Now)
+	}, now)
 	require.NoError(t, err)
 	b := &broker{t: t, bus: bus, addr: "127.0.0.1:0", on: on}
 	b.config = busserver.Config{KeyName: keyName, Key: key, Now: time.Now, Faults: busserver.Faults{On: b.note}}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync"
 	"sync/atomic"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -25,6 +26,7 @@ type meters struct {
 
 	types types
 	left  atomic.Pointer[workflow.Backlog] // nil: not counted since it was last reported
+	dead  sync.Map                         // of subscription to int, the same of dead letters
 }
 
 func newMeters(m metric.Meter) (*meters, error) {
@@ -53,7 +55,7 @@ func newMeters(m metric.Meter) (*meters, error) {
 // gauges are the backlog as it was last counted. Each count is reported once:
 // another instance may be the one that counts from now on.
 func (m *meters) gauges(from metric.Meter) error {
-	var err [6]error
+	var err [7]error
 	gauge := func(i int, name, unit, what string) (g metric.Int64ObservableGauge) {
 		g, err[i] = from.Int64ObservableGauge("orderflow.backlog."+name, metric.WithUnit(unit), metric.WithDescription(what))
 		return g
@@ -63,6 +65,7 @@ func (m *meters) gauges(from metric.Meter) error {
 	blocked := gauge(2, "blocked", "{order}", "orders that a message blocks")
 	early := gauge(3, "early", "{message}", "messages that wait to become acceptable")
 	overdue := gauge(4, "overdue", "{message}", "deadlines that the broker should have delivered more than a minute ago")
+	gaveUp := gauge(6, "dead_lettered", "{message}", "messages that the broker gave up, by the function they were for; 1000 may be more")
 	lag, failed := from.Float64ObservableGauge("orderflow.backlog.lag",
 		metric.WithUnit("s"), metric.WithDescription("for how long the oldest outbox row could have been sent"))
 	_, err[5] = from.RegisterCallback(func(_ context.Context, o metric.Observer) error {
@@ -74,8 +77,14 @@ func (m *meters) gauges(from metric.Meter) error {
 			o.ObserveInt64(overdue, int64(b.Overdue))
 			o.ObserveFloat64(lag, b.Lag.Seconds())
 		}
+		m.dead.Range(func(subscription, _ any) bool {
+			if n, counted := m.dead.LoadAndDelete(subscription); counted {
+				o.ObserveInt64(gaveUp, int64(n.(int)), metric.WithAttributes(attribute.String("orderflow.function", subscription.(string))))
+			}
+			return true
+		})
 		return nil
-	}, waiting, dead, blocked, early, overdue, lag)
+	}, waiting, dead, blocked, early, overdue, lag, gaveUp)
 	return errors.Join(failed, errors.Join(err[:]...))
 }
 
@@ -91,6 +100,20 @@ func (b backlog) Backlog(ctx context.Context) (workflow.Backlog, error) {
 		b.meters.left.Store(&left)
 	}
 	return left, err
+}
+
+// deadLetters are those of the broker, of which the last count is known.
+type deadLetters struct {
+	functions.DeadLetters
+	meters *meters
+}
+
+func (d deadLetters) Count(ctx context.Context, subscription string) (int, error) {
+	n, err := d.DeadLetters.Count(ctx, subscription)
+	if err == nil {
+		d.meters.dead.Store(subscription, n)
+	}
+	return n, err
 }
 
 // invocation counts one that is over, as functions.App.Measure.

@@ -109,7 +109,8 @@ func version() string {
 	return "unknown"
 }
 
-// Watch has an app's invocations, and the backlog that it counts, observed.
+// Watch has an app's invocations, and the backlog and the dead letters that it
+// counts, observed.
 func (t *Telemetry) Watch(app functions.App) functions.App {
 	if t == nil {
 		return app
@@ -121,6 +122,9 @@ func (t *Telemetry) Watch(app functions.App) functions.App {
 		app.Measure = t.meters.invocation
 		if app.Backlog != nil {
 			app.Backlog = backlog{app.Backlog, t.meters}
+		}
+		if app.DeadLetters != nil {
+			app.DeadLetters = deadLetters{app.DeadLetters, t.meters}
 		}
 	}
 	return app
