@@ -1,41 +1,74 @@
 package workflow
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// Mermaid draws the process as a Mermaid state diagram, computed from the
-// table. Messages that leave an order where it is are left out.
+// Edge is an arrow of the process: what leads from one status to another, or to
+// BackOut or from there.
+type Edge struct {
+	From, To Status
+	On       []Transition // none from BackOut, where an effect decides and no message
+	When     string       // from BackOut: in which case it leads there
+	Send     string       // from BackOut: what goes out, in words; empty for nothing
+}
+
+// Edges are the arrows of the process, computed from the table. Messages that
+// leave an order where it is are left out.
+func Edges() []Edge {
+	var all []Edge
+	for _, row := range Table() {
+		first := len(all)
+		for _, t := range row.On {
+			if t.To == Stay {
+				continue
+			}
+			at := slices.IndexFunc(all[first:], func(e Edge) bool { return e.To == t.To })
+			if at < 0 {
+				at = len(all) - first
+				all = append(all, Edge{From: row.Status, To: t.To})
+			}
+			all[first+at].On = append(all[first+at].On, t)
+		}
+	}
+	return append(all,
+		Edge{From: BackOut, To: Compensating, When: "an effect stands", Send: "RefundPayment, then ReleaseInventory"},
+		Edge{From: BackOut, To: Cancelled, When: "nothing stands", Send: "CancelOrder"},
+		Edge{From: BackOut, To: NeedsAttention, When: "only a person can judge"},
+		Edge{From: BackOut, To: Completed, When: "everything was delivered after all"},
+	)
+}
+
+// Labels are what stands on the arrow: its messages, each with the command that
+// it sends, or in which case it is taken.
+func (e Edge) Labels() []string {
+	label := func(on, send string) string {
+		if send == "" {
+			return on
+		}
+		return on + " / " + send
+	}
+	if e.When != "" {
+		return []string{label(e.When, e.Send)}
+	}
+	var all []string
+	for _, t := range e.On {
+		all = append(all, label(string(t.On), string(t.Send)))
+	}
+	return all
+}
+
+// Mermaid draws the process as a Mermaid state diagram.
 func Mermaid() string {
 	var b strings.Builder
 	b.WriteString("stateDiagram-v2\n")
 	b.WriteString("    state \"back out\" as BackOut\n")
 	b.WriteString("    [*] --> NotStarted\n")
-	for _, row := range Table() {
-		var targets []Status
-		labels := make(map[Status][]string)
-		for _, t := range row.On {
-			if t.To == Stay {
-				continue
-			}
-			if labels[t.To] == nil {
-				targets = append(targets, t.To)
-			}
-			label := string(t.On)
-			if t.Send != "" {
-				label += " / " + string(t.Send)
-			}
-			labels[t.To] = append(labels[t.To], label)
-		}
-		for _, to := range targets {
-			b.WriteString("    " + string(row.Status) + " --> " + string(to) + ": " + strings.Join(labels[to], ", ") + "\n")
-		}
+	for _, e := range Edges() {
+		b.WriteString("    " + string(e.From) + " --> " + string(e.To) + ": " + strings.Join(e.Labels(), ", ") + "\n")
 	}
-	b.WriteString("    BackOut --> Compensating: an effect stands / RefundPayment, then ReleaseInventory\n")
-	b.WriteString("    BackOut --> Cancelled: nothing stands / CancelOrder\n")
-	b.WriteString("    BackOut --> NeedsAttention: only a person can judge\n")
-	b.WriteString("    BackOut --> Completed: everything was delivered after all\n")
 	b.WriteString("    Completed --> [*]\n")
 	b.WriteString("    Cancelled --> [*]\n")
 	return b.String()

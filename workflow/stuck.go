@@ -29,6 +29,12 @@ type Stuck struct {
 	Why  string
 }
 
+// Flagged is an order in a list, with why it is stuck; no reasons when it is not.
+type Flagged struct {
+	Listed
+	Stuck []Stuck
+}
+
 // Limits are how long something may take before an order counts as stuck.
 type Limits struct {
 	Age     map[Status]time.Duration // in a status; none for one that is not named
