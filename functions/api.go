@@ -38,7 +38,8 @@ type endpoint struct {
 //     parameters: there is nothing in it that could be read otherwise;
 //   - for health, which is open to all, a parameter that is letters only. The
 //     host forwards the path it has decoded, as .NET's Uri reads it again: a
-//     parameter ..\orders would come here as /api/orders.
+//     parameter ..\orders would come here as /api/orders;
+//   - for the page's shell, which is open to all too, no parameter at all.
 //
 // Reading one thing with the key for another, and likewise for acting, can be
 // brought about in that way; it is not what the keys are to keep apart.
@@ -49,9 +50,9 @@ func endpoints() []endpoint {
 		look, operate = "operations", "operation-actions"
 	)
 	paged := []string{"format", "top", "continuationToken"}
-	search := append([]string{"status", "idPrefix", "createdTimeFrom", "createdTimeTo", "lastUpdatedTimeFrom", "lastUpdatedTimeTo", "stuck", "blocked"}, paged...)
+	search := []string{"status", "idPrefix", "createdTimeFrom", "createdTimeTo", "lastUpdatedTimeFrom", "lastUpdatedTimeTo", "stuck", "blocked", "top", "continuationToken"}
 	return []endpoint{
-		{read, get, "orders", search, listOrders},
+		{read, get, "orders", append([]string{"format"}, search...), listOrders},
 		{read, get, "orders/{id}", nil, show},
 		{read, get, "orders/{id}/history", []string{"format"}, history},
 		{read, get, "orders/{id}/diagram", nil, diagram},
@@ -79,6 +80,13 @@ func endpoints() []endpoint {
 		{operate, post, "operations/rejected/{id}/resubmit", nil, resubmit},
 		{operate, post, "operations/rejected/{id}/discard", nil, discardRejected},
 		{operate, post, "operations/dead-letters/redrive", nil, redrive},
+
+		{"ops", get, "ops", nil, opsShell},
+		{look, get, "operations/page/overview", nil, opsOverview},
+		{look, get, "operations/page/orders", search, opsOrders},
+		{look, get, "operations/page/orders/{id}", nil, opsOrder},
+		{look, get, "operations/page/messages", []string{"kind", "top", "continuationToken"}, opsMessages},
+		{look, get, "operations/page/rejected/{id}", nil, opsRejected},
 
 		{"health", get, "health/live", nil, live},
 		{"health", get, "health/ready", nil, ready},

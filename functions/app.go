@@ -7,8 +7,8 @@
 // invoke.go, from outcome to answer; then bounds.go, how much is done at once.
 //
 // What people and programs reach over HTTP is listed in api.go: act.go is what
-// operators do, list.go how lists are told, redrive.go how what the broker gave
-// up comes back.
+// operators do, list.go how lists are told, ops.go what their page shows,
+// redrive.go how what the broker gave up comes back.
 package functions
 
 import (
@@ -82,6 +82,8 @@ type App struct {
 	// Operators and Database are for the people who look after the orders.
 	Operators Operators
 	Database  Database
+	// Page draws what they look at in a browser.
+	Page Page
 	// ReadOnly keeps operators from acting: they can look, and orders go on.
 	ReadOnly bool
 	// Limits are from when on an order counts as stuck; zero means

@@ -115,10 +115,14 @@ func (w *asked) readBody(body []byte, fields []string) (fault string) {
 	return ""
 }
 
+// signedIn is the header in which the platform names whom it found to have
+// signed in.
+const signedIn = "X-Ms-Client-Principal-Name"
+
 // actorOf is who acts: whom the platform has found to have signed in, else who
 // the caller says to be.
 func actorOf(header http.Header) (actor, fault string) {
-	for _, name := range []string{"X-Ms-Client-Principal-Name", "X-Operator"} {
+	for _, name := range []string{signedIn, "X-Operator"} {
 		values := header.Values(name)
 		switch {
 		case len(values) == 0 || len(values) == 1 && values[0] == "":

@@ -104,7 +104,7 @@ func (w *world) Write(line []byte) (int, error) {
 
 func (w *world) app() functions.App {
 	a := functions.App{
-		Process: w, Orders: w, Outbox: w, Backlog: w, Sweeper: w, Operators: &w.office, Database: &w.office,
+		Process: w, Orders: w, Outbox: w, Backlog: w, Sweeper: w, Operators: &w.office, Database: &w.office, Page: sketch{},
 		Log: slog.New(slog.NewJSONHandler(w, nil)),
 	}
 	if w.pile != nil {

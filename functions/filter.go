@@ -124,6 +124,16 @@ func (f *filter) statuses() []workflow.Status {
 	return all
 }
 
+// search is what is asked of a list of orders, but for whether they are stuck.
+func (f *filter) search() workflow.Search {
+	search := workflow.Search{
+		Statuses: f.statuses(), Prefix: f.prefix(), Blocked: f.yes("blocked"), Top: f.top(), After: f.after(),
+	}
+	search.CreatedFrom, search.CreatedTo = f.span("createdTimeFrom", "createdTimeTo")
+	search.UpdatedFrom, search.UpdatedTo = f.span("lastUpdatedTimeFrom", "lastUpdatedTimeTo")
+	return search
+}
+
 func (f *filter) prefix() string {
 	const name = "idPrefix"
 	value := f.c.query.Get(name)

@@ -53,7 +53,7 @@ func ready(c *call) reply {
 }
 
 func (c *call) checkHealth(ctx context.Context) (health, error) {
-	found := health{Status: "ready", Degraded: []string{}}
+	found := health{Status: "ready"}
 	if err := c.Database.Ready(ctx); err != nil {
 		return found, err
 	}
@@ -61,10 +61,19 @@ func (c *call) checkHealth(ctx context.Context) (health, error) {
 	if err != nil {
 		return found, err
 	}
-	gaveUp, unknown := c.deadLetterHealth() //nolint:contextcheck // a count outlives who asks for it
-	if unknown != "" {
+	if _, unknown := c.deadLetterHealth(); unknown != "" { //nolint:contextcheck // a count outlives who asks for it
 		found.Unknown = append(found.Unknown, unknown)
 	}
+	if found.Degraded = c.degradedBy(b); len(found.Degraded) > 0 { //nolint:contextcheck // as above
+		found.Status = "degraded"
+	}
+	return found, nil
+}
+
+// degradedBy is what a person should see to, in words; never nil.
+func (a App) degradedBy(b workflow.Backlog) []string {
+	gaveUp, _ := a.deadLetterHealth()
+	all := []string{}
 	for _, trouble := range []struct {
 		is   bool
 		what string
@@ -76,11 +85,10 @@ func (c *call) checkHealth(ctx context.Context) (health, error) {
 		{gaveUp != "", gaveUp},
 	} {
 		if trouble.is {
-			found.Status = "degraded"
-			found.Degraded = append(found.Degraded, trouble.what)
+			all = append(all, trouble.what)
 		}
 	}
-	return found, nil
+	return all
 }
 
 // checked is the last health that was found, which those who ask at once share.

@@ -332,7 +332,7 @@ func TestAListThatCannotBeReadMayBeAskedForAgainAndTellsNoSecrets(t *testing.T) 
 	}
 	w.rejection = func(string) (workflow.Refused, error) { return workflow.Refused{}, away }
 	for _, e := range functions.Endpoints() {
-		if e.Method != http.MethodGet || e.Function == "health" || e.Path == "operations/process" {
+		if e.Method != http.MethodGet || e.Function == "health" || e.Function == "ops" || e.Path == "operations/process" {
 			continue
 		}
 		answer := w.get(t, "/api/"+strings.ReplaceAll(e.Path, "{id}", "order-42"))

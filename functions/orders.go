@@ -14,12 +14,7 @@ const ordersPath = apiPath + "orders"
 // stuck it comes last.
 func listOrders(c *call) reply {
 	f := filter{c: c}
-	search := workflow.Search{
-		Statuses: f.statuses(), Prefix: f.prefix(), Blocked: f.yes("blocked"), Top: f.top(), After: f.after(),
-	}
-	search.CreatedFrom, search.CreatedTo = f.span("createdTimeFrom", "createdTimeTo")
-	search.UpdatedFrom, search.UpdatedTo = f.span("lastUpdatedTimeFrom", "lastUpdatedTimeTo")
-	return c.tellOrders(&f, search, f.yes("stuck"))
+	return c.tellOrders(&f, f.search(), f.yes("stuck"))
 }
 
 // listStuck lists the orders that are stuck.

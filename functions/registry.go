@@ -47,6 +47,7 @@ func registry() []function {
 		{name: "order-actions", forwarded: true},
 		{name: "operations", forwarded: true},
 		{name: "operation-actions", forwarded: true},
+		{name: "ops", forwarded: true},
 		{name: "health", forwarded: true},
 	}
 }

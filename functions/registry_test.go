@@ -73,6 +73,7 @@ func TestTheTimersAndTheForwardedFunctionsAreBoundAsTheyAreServed(t *testing.T) 
 		"order-actions":     {Route: "orders/{id}/{action}", Methods: []string{"post"}, AuthLevel: "function"},
 		"operations":        {Route: "operations/{*what}", Methods: []string{"get", "head"}, AuthLevel: "function"},
 		"operation-actions": {Route: "operations/{*what}", Methods: []string{"post"}, AuthLevel: "function"},
+		"ops":               {Route: "ops", Methods: []string{"get", "head"}, AuthLevel: "anonymous"},
 		"health":            {Route: "health/{kind:alpha}", Methods: []string{"get", "head"}, AuthLevel: "anonymous"},
 	} {
 		want.Type, want.Direction, want.Name = "httpTrigger", "in", "req"
@@ -117,7 +118,7 @@ func TestEveryTypeThatComesFromTheBrokerIsSubscribedExactlyOnce(t *testing.T) {
 func TestNamesAreUniqueAndCallersMayKeepWhatTheyAreGiven(t *testing.T) {
 	t.Parallel()
 	names := functions.Names()
-	require.Len(t, names, 18)
+	require.Len(t, names, 19)
 	sorted := slices.Sorted(slices.Values(names))
 	require.Equal(t, sorted, slices.Compact(slices.Clone(sorted)))
 	functions.Subscriptions()[0].Types[0] = "changed"

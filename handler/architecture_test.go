@@ -40,10 +40,11 @@ var rooms = []struct {
 	{"handler/internal/project", []string{"handler/internal/funchost"}, "it reads files; what the program says comes as arguments"},
 	{"handler/internal/telemetry", []string{"workflow", "functions"}, "it tells others what the functions and the sender do"},
 	{"handler/internal/cli", nil, "it is a client of the API and knows what that tells it"},
+	{"handler/internal/ops", []string{"workflow"}, "it draws what it is given"},
 	{"handler/internal/simulation", []string{"workflow"}, "its services are ordinary clients; its samples name endings"},
 	{"handler", []string{
 		"workflow", "workflow/store", "workflow/outbox", "functions", "handler/internal/servicebus", "handler/internal/audit",
-		"handler/internal/telemetry", "handler/internal/cli",
+		"handler/internal/telemetry", "handler/internal/cli", "handler/internal/ops",
 		"handler/internal/localbus", "handler/internal/busserver", "handler/internal/funchost", "handler/internal/simulation",
 		"handler/internal/project",
 	}, "it wires everything"},

@@ -85,6 +85,7 @@ func (l *localSystem) greet(front, broker net.Addr) {
 		fmt.Fprintf(l.out, "Place an order:\n  curl -i http://%s/api/orders -H 'Content-Type: application/json' -d '%s'\n", front, look.Body())
 	}
 	fmt.Fprintf(l.out, "Look at one:\n  curl http://%s/api/orders/%s\n", front, look.OrderID)
+	fmt.Fprintf(l.out, "Or at all of them, in a browser:\n  http://%s/api/ops\n", front)
 	fmt.Fprint(l.out, "Stop with Ctrl-C; started again, it goes on where it was.\n\n")
 }
 

@@ -1,0 +1,173 @@
+package functions
+
+import (
+	"context"
+
+	"orderflow/workflow"
+)
+
+// Page draws what operators look at in a browser: a shell that holds no data,
+// open to everybody, and what is shown in it. What is drawn of the same data is
+// the same. Next of a list is the token of the page after it.
+type Page interface {
+	// Shell also returns the Content-Security-Policy that it is served with.
+	Shell() (html []byte, policy string)
+	// Overview shows how all orders stand; of those that are stuck, and of the
+	// rejected messages, some, with a Next if there are more. degraded is what
+	// health says.
+	Overview(s workflow.Summary, stuck workflow.Page[workflow.Flagged], rejected workflow.Page[workflow.Refused], degraded []string) []byte
+	Orders(asked workflow.Search, stuck bool, found workflow.Page[workflow.Flagged]) []byte
+	Order(s workflow.Story, why []workflow.Stuck) []byte
+	// The lists of messages say in kind which one it is, and in first whether it
+	// is its first page.
+	Dispatches(kind string, deadlines, first bool, b workflow.Backlog, page workflow.Page[workflow.DispatchAt]) []byte
+	Kept(kind string, first bool, b workflow.Backlog, page workflow.Page[workflow.Kept]) []byte
+	Rejections(kind string, first bool, b workflow.Backlog, page workflow.Page[workflow.Refused]) []byte
+	Rejected(workflow.Refused) []byte
+}
+
+const htmlType = "text/html; charset=utf-8"
+
+// opsShell is the page itself. It holds no data and needs no key: its script
+// asks for what it shows with one.
+func opsShell(c *call) reply {
+	html, policy := c.Page.Shell()
+	answer := c.told(htmlType, html)
+	answer.header.Set("Content-Security-Policy", policy)
+	answer.header.Set("Referrer-Policy", "no-referrer")
+	return answer
+}
+
+// drawn is the answer with a part of the page. Opened by itself it may do
+// nothing.
+func (c *call) drawn(html []byte) reply {
+	answer := c.told(htmlType, html)
+	answer.header.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	answer.header.Set("Referrer-Policy", "no-referrer")
+	if name := c.r.Header.Get(signedIn); name != "" {
+		answer.header.Set("X-Signed-In", name) // so that the page need not ask who acts
+	}
+	return answer
+}
+
+// Where the numbers of the overview end: what is more is told as "more".
+const (
+	mostFlagged  = 100
+	mostRejected = 100
+)
+
+func opsOverview(c *call) reply {
+	ctx := c.r.Context()
+	var s workflow.Summary
+	var rejected workflow.Page[workflow.Refused]
+	err := c.try(ctx, func(ctx context.Context) (err error) {
+		if s, err = c.Operators.Summary(ctx); err != nil {
+			return err
+		}
+		rejected, err = c.Operators.Rejections(ctx, mostRejected, "")
+		return err
+	})
+	if err != nil {
+		return c.readFailed("the summary", err)
+	}
+	found, err := c.findStuck(ctx, workflow.Search{Top: mostFlagged})
+	if err != nil {
+		return c.readFailed("the orders", err)
+	}
+	return c.drawn(c.Page.Overview(s, c.flagged(found), rejected, c.degradedBy(s.Backlog)))
+}
+
+// flagged is a list of orders with why each is stuck. Its Next is a token.
+func (c *call) flagged(found workflow.Page[workflow.Listed]) workflow.Page[workflow.Flagged] {
+	page := workflow.Page[workflow.Flagged]{Next: c.token(found.Next)}
+	for _, l := range found.Items {
+		page.Items = append(page.Items, workflow.Flagged{Listed: l, Stuck: c.stuck(l)})
+	}
+	return page
+}
+
+func opsOrders(c *call) reply {
+	f := filter{c: c}
+	search, stuck := f.search(), f.yes("stuck")
+	if refusal, ok := f.refusal(); !ok {
+		return refusal
+	}
+	find := c.findOrders
+	if stuck {
+		find = c.findStuck
+	}
+	found, err := find(c.r.Context(), search)
+	if err != nil {
+		return c.readFailed("the orders", err)
+	}
+	return c.drawn(c.Page.Orders(search, stuck, c.flagged(found)))
+}
+
+func opsOrder(c *call) reply {
+	told, refusal, ok := c.look()
+	if !ok {
+		return refusal
+	}
+	return c.drawn(c.Page.Order(told, c.stuck(told.Listed())))
+}
+
+// opsMessages lists messages of one kind, and how many there are of each.
+func opsMessages(c *call) reply {
+	f := filter{c: c}
+	kind := f.choice("kind", "dead", "blocked", "early", "rejected", "waiting", "deadlines", "scheduled", "recalled")
+	top, after := f.top(), f.after()
+	if refusal, ok := f.refusal(); !ok {
+		return refusal
+	}
+	var html []byte
+	err := c.try(c.r.Context(), func(ctx context.Context) error {
+		b, err := c.Backlog.Backlog(ctx)
+		if err != nil {
+			return err
+		}
+		dispatches := func(state string, deadlines bool) error {
+			page, err := c.Operators.Dispatches(ctx, state, deadlines, top, after)
+			page.Next = c.token(page.Next)
+			html = c.Page.Dispatches(kind, deadlines, after == "", b, page)
+			return err
+		}
+		kept := func(outcome workflow.Outcome) error {
+			page, err := c.Operators.Kept(ctx, outcome, top, after)
+			page.Next = c.token(page.Next)
+			html = c.Page.Kept(kind, after == "", b, page)
+			return err
+		}
+		switch kind {
+		case "dead":
+			return dispatches(workflow.DispatchDead, false)
+		case "waiting":
+			return dispatches(workflow.DispatchWaiting, false)
+		case "deadlines":
+			return dispatches(workflow.DispatchWaiting, true)
+		case "scheduled":
+			return dispatches(workflow.DispatchSent, true)
+		case "recalled":
+			return dispatches(workflow.DispatchRecall, true)
+		case "early":
+			return kept(workflow.Held)
+		case "blocked":
+			return kept(workflow.Blocked)
+		}
+		page, err := c.Operators.Rejections(ctx, top, after)
+		page.Next = c.token(page.Next)
+		html = c.Page.Rejections(kind, after == "", b, page)
+		return err
+	})
+	if err != nil {
+		return c.readFailed("the messages", err)
+	}
+	return c.drawn(html)
+}
+
+func opsRejected(c *call) reply {
+	m, refusal, ok := c.lookRejected()
+	if !ok {
+		return refusal
+	}
+	return c.drawn(c.Page.Rejected(m))
+}

@@ -1,0 +1,163 @@
+package ops
+
+import (
+	"html"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"orderflow/workflow"
+)
+
+// tileOf are the classes and the value of a tile.
+func tileOf(t *testing.T, page, label string) (class, value string) {
+	t.Helper()
+	found := regexp.MustCompile(`<a class="(tile[^"]*)"[^>]*><span class="value">([^<]*)</span><span class="label">` + label + `</span>`).FindStringSubmatch(page)
+	require.NotNil(t, found, label)
+	return found[1], html.UnescapeString(found[2])
+}
+
+func TestTheOverviewIsCalmWhenAllIsWell(t *testing.T) {
+	t.Parallel()
+	html := string(New(false).Overview(workflow.Summary{}, workflow.Page[workflow.Flagged]{}, workflow.Page[workflow.Refused]{}, nil))
+	require.Contains(t, html, "Nothing is held up")
+	require.Contains(t, html, "No order is stuck.")
+	require.NotRegexp(t, `class="(tile|verdict)[^"]*(warn|bad)`, html)
+	busy := string(New(false).Overview(workflow.Summary{
+		ByStatus: map[workflow.Status]int{workflow.AwaitingPayment: 3, workflow.Compensating: 2, workflow.NotStarted: 5, workflow.Completed: 90},
+		Backlog:  workflow.Backlog{Waiting: 12, Lag: 2 * time.Second, Early: 4},
+	}, workflow.Page[workflow.Flagged]{}, workflow.Page[workflow.Refused]{}, nil))
+	require.NotRegexp(t, `class="(tile|verdict)[^"]*(warn|bad)`, busy, "work is no trouble")
+	_, value := tileOf(t, busy, "in flight")
+	require.Equal(t, "5", value, "those with a deadline")
+}
+
+func TestTheOverviewCountsWhatNeedsAPersonAndMarksIt(t *testing.T) {
+	t.Parallel()
+	stuck := workflow.Page[workflow.Flagged]{Next: "more", Items: []workflow.Flagged{
+		{Listed: workflow.Listed{Order: workflow.Order{ID: "order-slow", Status: workflow.AwaitingPayment}}, Stuck: []workflow.Stuck{{Kind: workflow.StuckUnanswered, Why: "slow"}}},
+		{Listed: workflow.Listed{Order: workflow.Order{ID: "order-later", Status: workflow.NeedsAttention}, Since: noon.Add(time.Hour)}, Stuck: []workflow.Stuck{{Kind: workflow.StuckAttention, Why: "it waits for a person"}}},
+		{Listed: workflow.Listed{Order: workflow.Order{ID: "order-first", Status: workflow.NeedsAttention, Problem: "no luck"}, Since: noon}, Stuck: []workflow.Stuck{{Kind: workflow.StuckAttention, Why: "it waits for a person"}}},
+	}}
+	s := workflow.Summary{
+		ByStatus: map[workflow.Status]int{workflow.NeedsAttention: 2, "Newer": 1},
+		Backlog:  workflow.Backlog{Waiting: 7, Lag: 90 * time.Second, Dead: 4, Blocked: 5, Early: 6, Overdue: 8},
+	}
+	html := string(New(false).Overview(s, stuck, workflow.Page[workflow.Refused]{Items: make([]workflow.Refused, 9)}, []string{"the broker refused commands for good"}))
+	for label, want := range map[string][2]string{
+		"in flight": {"tile none", "0"}, "need attention": {"tile warn", "2"}, "blocked": {"tile bad", "5"}, "stuck": {"tile warn", "3+"}, "early": {"tile", "6"},
+		"to be sent": {"tile", "7"}, "send lag": {"tile warn", "1m30s"}, "dead commands": {"tile bad", "4"}, "overdue": {"tile warn", "8"}, "rejected": {"tile warn", "9"},
+	} {
+		class, value := tileOf(t, html, label)
+		require.Equal(t, want, [2]string{class, value}, label)
+	}
+	require.Contains(t, html, `class="verdict bad"`)
+	require.Contains(t, html, "<li>the broker refused commands for good</li>")
+	require.Contains(t, html, "All that are stuck")
+	require.Contains(t, html, "no luck")
+	require.Contains(t, html, ">Newer<", "a status that this program does not know is counted all the same")
+	at := func(id string) int { return strings.Index(html, `id="o-`+id+`"`) }
+	require.Less(t, at("order-first"), at("order-later"), "what waits longest first")
+	require.Less(t, at("order-later"), at("order-slow"), "what only a person can move before what is slow")
+
+	require.Equal(t, "order-slow", stuck.Items[0].Order.ID, "what was given stays as it was")
+	require.NotContains(t, html, "orders are stuck")
+
+	some := string(New(false).Overview(workflow.Summary{}, stuck, workflow.Page[workflow.Refused]{}, nil))
+	require.Contains(t, some, `class="verdict warn"`)
+	require.Contains(t, some, "3&#43; orders are stuck")
+	stuck.Items, stuck.Next = stuck.Items[:1], ""
+	one := string(New(false).Overview(workflow.Summary{}, stuck, workflow.Page[workflow.Refused]{}, nil))
+	require.Contains(t, one, "One order is stuck")
+	require.NotContains(t, one, "All that are stuck")
+}
+
+func TestTheFilterShowsWhatIsAskedFor(t *testing.T) {
+	t.Parallel()
+	p := New(false)
+	html := string(p.Orders(workflow.Search{Statuses: []workflow.Status{workflow.Completed}, Prefix: "order-", Blocked: true, After: "x", CreatedFrom: noon}, true,
+		workflow.Page[workflow.Flagged]{Next: "token", Items: []workflow.Flagged{{Listed: workflow.Listed{Order: workflow.Order{ID: "order-1", Status: workflow.AwaitingPayment}}}}}))
+	require.Contains(t, html, `value="Completed" checked`)
+	require.Contains(t, html, `value="Cancelled">`)
+	require.Contains(t, html, `name="idPrefix" type="text" value="order-"`)
+	require.Contains(t, html, `name="stuck" value="true" checked`)
+	require.Contains(t, html, `name="blocked" value="true" checked`)
+	require.Contains(t, html, `<details id="dates" open>`)
+	require.Contains(t, html, `name="createdTimeFrom" data-at="2026-07-19T12:00:00.000Z"`)
+	require.Contains(t, html, `name="createdTimeTo" data-at=""`)
+	require.Contains(t, html, "continuationToken=token")
+	require.Contains(t, html, "First page")
+	require.Contains(t, html, "Show all")
+	require.Contains(t, html, "the payment service&#39;s answer to CapturePayment")
+
+	plain := string(p.Orders(workflow.Search{}, false, workflow.Page[workflow.Flagged]{}))
+	require.NotContains(t, plain, "checked")
+	require.NotContains(t, plain, `<details id="dates" open>`)
+	require.NotContains(t, plain, "First page")
+	require.NotContains(t, plain, "Show all")
+	require.Contains(t, plain, "There are no orders yet.")
+	require.Contains(t, string(p.Orders(workflow.Search{Prefix: "x"}, false, workflow.Page[workflow.Flagged]{})), "No order is like that.")
+	require.Contains(t, string(p.Orders(workflow.Search{}, true, workflow.Page[workflow.Flagged]{Next: "t"})), "the next may have some")
+}
+
+func TestEachListOfMessagesHasATabAndTheCountThatIsKnown(t *testing.T) {
+	t.Parallel()
+	p, b := New(false), workflow.Backlog{Dead: 1, Blocked: 2, Early: 3}
+	for _, l := range lists() {
+		html := string(p.Rejections(l.Kind, true, b, workflow.Page[workflow.Refused]{}))
+		require.Contains(t, html, `href="#/messages?kind=`+l.Kind+`" aria-current="page">`+l.Title)
+		require.Equal(t, 1, strings.Count(html, "aria-current"))
+		require.Contains(t, html, `Dead commands <span class="count bad">1<`)
+		require.Contains(t, html, `Early <span class="count ">3<`)
+		require.NotContains(t, html, `Rejected <span`)
+		require.Contains(t, html, "There are none.")
+		require.NotContains(t, html, "Next page")
+	}
+	html := string(p.Dispatches("dead", false, false, b, workflow.Page[workflow.DispatchAt]{Next: "t", Items: []workflow.DispatchAt{{
+		OrderID: "order-1", Dispatch: workflow.Dispatch{Outgoing: workflow.Outgoing{ID: "order-1:ship-order:1", Type: workflow.ShipOrder}, State: workflow.DispatchDead, Attempts: 10, Refusals: 9, Deaths: 2, LastError: "too large"},
+	}}}))
+	for _, words := range []string{"First page", "kind=dead&amp;continuationToken=t", `href="#/orders/order-1"`, "order-1:ship-order:1", "too large", "10 attempts, 9 refusals, dead 2 times"} {
+		require.Contains(t, html, words)
+	}
+	due := string(p.Dispatches("deadlines", true, true, b, workflow.Page[workflow.DispatchAt]{Items: []workflow.DispatchAt{{Dispatch: workflow.Dispatch{Outgoing: workflow.Outgoing{DueAt: noon}, State: workflow.DispatchWaiting, NextAttemptAt: noon.Add(time.Hour)}}}}))
+	require.Contains(t, due, "2026-07-19 12:00:00 UTC")
+	require.NotContains(t, due, "13:00:00")
+}
+
+func TestARejectedMessageIsShownWithItsBytes(t *testing.T) {
+	t.Parallel()
+	p := New(false)
+	m := workflow.Refused{ID: "0a/1b", Size: 9, Times: 2, Rejection: workflow.Rejection{Reason: "no good"}}
+	m.OrderID, m.Body = "order-1", []byte(`{"a":"é"}`)
+	html := string(p.Rejected(m))
+	require.Contains(t, html, `<pre class="body" tabindex="0">{&#34;a&#34;:&#34;é&#34;}</pre>`)
+	require.Contains(t, html, `href="#/orders/order-1"`)
+	require.Contains(t, html, "A message without a type")
+	require.Contains(t, html, "no good")
+	require.Contains(t, html, "9 bytes")
+	all := buttons(t, []byte(html))
+	require.Len(t, all, 2)
+	require.Equal(t, "operations/rejected/0a%2F1b/resubmit", all[0].Path)
+	require.Equal(t, "operations/rejected/0a%2F1b/discard", all[1].Path)
+	require.Equal(t, "operation-actions", all[1].Opener)
+	require.Empty(t, all[0].Version, "it has none")
+	require.False(t, all[0].Grave)
+	require.True(t, all[1].Grave)
+	require.Empty(t, buttons(t, New(true).Rejected(m)))
+
+	m.OrderID, m.Body = "not an order", []byte{0xff, 0x00, 'x'}
+	html = string(p.Rejected(m))
+	require.Contains(t, html, "00000000  ff 00 78")
+	require.NotContains(t, html, `href="#/orders/not`)
+
+	m.Body = []byte(strings.Repeat("a", mostShown-1) + "é" + strings.Repeat("b", 10))
+	html = string(p.Rejected(m))
+	require.Contains(t, html, "Only the beginning is shown.")
+	require.Contains(t, html, "aaa</pre>", "a letter is not cut in two")
+	require.NotContains(t, html, "00000000")
+	m.Body = append([]byte{0xff}, m.Body...)
+	require.Contains(t, string(p.Rejected(m)), "00000000  ff 61")
+}
