@@ -1,0 +1,257 @@
+'use strict';
+// What an operator does with the page, in a real browser. The first two
+// arguments are the page's address and the browser; with SHOTS, a folder,
+// pictures are left there. What is not as it should be ends it with 1.
+const assert = require('node:assert/strict');
+const path = require('node:path');
+const {chromium} = require('playwright-core');
+
+const [address, executablePath] = process.argv.slice(2);
+const shots = process.env.SHOTS;
+const wrong = [];
+
+// open is a page in a tab of its own; with a key it need not be asked for one.
+async function open(browser, hash, {key = 'look', width = 1240, dark = false} = {}) {
+  const tab = await browser.newContext({viewport: {width, height: width < 500 ? 812 : 900}, colorScheme: dark ? 'dark' : 'light', reducedMotion: 'reduce'});
+  if (key) await tab.addInitScript(k => { if (location.protocol !== 'about:') sessionStorage.setItem('orderflow.key.operations', k); }, key);
+  const page = await tab.newPage();
+  page.on('pageerror', error => wrong.push('an error: ' + error.message));
+  page.on('console', line => {
+    // The browser itself reports each answer that is an error, and each that fails.
+    if (line.type() !== 'log' && !/^Failed to load resource: (the server responded with a status of (400|401|404|412)|net::ERR_FAILED)/.test(line.text())) wrong.push('the console: ' + line.text());
+  });
+  await page.goto(address + hash);
+  return page;
+}
+
+const seen = (page, selector) => page.waitForSelector(selector, {timeout: 30000});
+const says = async (page, words, within = '#view') => {
+  await page.waitForFunction(([within, words]) => document.querySelector(within).textContent.includes(words), [within, words], {timeout: 30000});
+};
+const shown = page => seen(page, '#view > *');
+
+async function picture(page, name, whole = false) {
+  if (shots) await page.screenshot({path: path.join(shots, name + '.png'), fullPage: whole});
+}
+
+const steps = {
+  async 'asks for the key, which never is in an address'(browser) {
+    const page = await open(browser, '#/', {key: ''});
+    await seen(page, '#key[open]');
+    await page.fill('#key-value', 'guess');
+    await page.keyboard.press('Enter');
+    await says(page, 'does not open it', '#key');
+    await page.fill('#key-value', 'look');
+    await page.keyboard.press('Enter');
+    await seen(page, '.tile');
+    assert.ok(!page.url().includes('look'));
+    assert.equal(await page.evaluate(() => Object.keys(localStorage).length + document.cookie.length), 0, 'it is kept in the tab alone');
+    await page.click('#forget');
+    await seen(page, '#key[open]');
+  },
+
+  async 'sees how all orders stand, and what needs a person'(browser) {
+    const page = await open(browser, '#/');
+    await seen(page, '.tile.bad');
+    assert.equal(await page.locator('.node').count(), 8);
+    for (const order of ['order-blocked', 'order-lost', 'order-refund', 'order-dead']) await says(page, order);
+    await says(page, 'orders are blocked by messages that could not be handled', '.verdict');
+    await picture(page, 'ops');
+    await picture(page, 'overview', true);
+    await page.click('.node[data-status="Completed"]');
+    await says(page, 'order-1');
+    assert.ok(page.url().endsWith('#/orders?status=Completed'));
+  },
+
+  async 'is not disturbed when what is shown changes'(browser) {
+    const page = await open(browser, '#/');
+    await seen(page, '#o-order-lost');
+    assert.match(await page.textContent('#o-order-lost time'), /^(now|\d+ (s|min) ago)$/);
+    await page.click('#words > summary');
+    await page.focus('#o-order-lost a');
+    const scrolled = await page.evaluate(() => { document.activeElement.mark = 'the same'; return scrollY; });
+    await page.route('**/page/overview', async route => {
+      const answer = await route.fetch({headers: {...route.request().headers(), 'if-none-match': ''}});
+      const html = (await answer.text()).replace(/(<span class="value">)\d+(<\/span><span class="label">in flight)/, '$1777$2').replace(/<tr id="o-order-refund"[^]*?<\/tr>/, '<tr id="o-new"><td>new</td></tr>');
+      await route.fulfill({response: answer, body: html});
+    });
+    await says(page, '777');
+    assert.deepEqual(await page.evaluate(() => [document.activeElement.mark, document.activeElement.textContent, document.getElementById('words').open, scrollY]), ['the same', 'order-lost', true, scrolled]);
+    assert.equal(await page.locator('#o-new').count(), 1);
+    assert.equal(await page.locator('#o-order-refund').count(), 0, 'what is gone is gone');
+    assert.equal(await page.locator('#o-order-lost').count(), 1);
+  },
+
+  async 'filters orders by what is in the address, and is not disturbed while typing'(browser) {
+    const page = await open(browser, '#/orders?status=AwaitingPayment,NeedsAttention');
+    await says(page, 'order-lost');
+    assert.ok(await page.isChecked('input[value="NeedsAttention"]'));
+    assert.equal(await page.locator('#view .chip', {hasText: 'Completed'}).count(), 0);
+    await page.keyboard.press('/');
+    await page.keyboard.type('order-p');
+    await page.click('#dates > summary');
+    await polls(page, 2);
+    assert.equal(await page.inputValue('#find'), 'order-p');
+    assert.ok(await page.evaluate(() => document.getElementById('dates').open), 'what is open stays open');
+    await page.focus('#find');
+    await page.keyboard.press('Enter');
+    await page.waitForURL(/idPrefix=order-p/);
+    await page.waitForFunction(() => document.querySelectorAll('#view tbody tr').length === 1);
+    await page.goBack();
+    await says(page, 'order-lost');
+    await picture(page, 'orders', true);
+  },
+
+  async 'cancels an order with a reason, with the key for acting'(browser) {
+    const page = await open(browser, '#/orders/order-silent');
+    await seen(page, '.act');
+    await says(page, "the payment service's answer to CapturePayment");
+    assert.equal(await page.getAttribute('.node.here', 'data-status'), 'AwaitingPayment');
+    await page.click('.act:text("Cancel the order")');
+    await page.keyboard.type("Zoë's friend <ann> asked by phone");
+    await page.fill('#act-who', 'ann');
+    await polls(page, 2);
+    assert.equal(await page.inputValue('#act-reason'), "Zoë's friend <ann> asked by phone", 'it is not lost to what is asked meanwhile');
+    await picture(page, 'dialog');
+    await page.click('#act-do');
+    await says(page, 'Give the key of the function order-actions', '#act-problem');
+    await page.fill('#act-key', 'act');
+    await page.click('#act-do');
+    await page.waitForSelector('#act[open]', {state: 'hidden'});
+    await says(page, 'Applied', '#toast');
+    await seen(page, '.node.here[data-status="Cancelled"]');
+    await says(page, 'the customer cancelled');
+    await picture(page, 'cancelled', true);
+  },
+
+  async 'sends a dead command again and follows its order to the end'(browser) {
+    const page = await open(browser, '#/messages?kind=dead');
+    await says(page, 'order-dead:capture-payment:1');
+    await picture(page, 'dead');
+    await page.click('#view tbody a');
+    await says(page, 'the broker refused 1 of its commands for good');
+    await page.evaluate(() => fetch('/mend'));
+    await page.click('.act:text("Send capture-payment:1 again")');
+    await page.fill('#act-reason', 'the broker takes it now');
+    await page.click('#act-do');
+    await seen(page, '#act-key-field:not([hidden])');
+    await page.fill('#act-key', 'act');
+    await page.keyboard.press('Enter');
+    await seen(page, '.node.here[data-status="Completed"]');
+    assert.equal(await page.locator('#view .verdict').count(), 0, 'it is not stuck any more');
+  },
+
+  async 'is told in the app\'s own words what is not possible'(browser) {
+    const page = await open(browser, '#/orders/order-patient');
+    await page.evaluate(() => sessionStorage.setItem('orderflow.key.order-actions', 'act'));
+    await page.click('.act:text("Let payment-timeout:1 pass now")');
+    await page.fill('#act-reason', 'why');
+    const asked = [];
+    await page.route('**/fire-deadline', route => asked.push(route.request()) === 1 ? route.abort() : route.fulfill({status: 412, contentType: 'application/problem+json', body: JSON.stringify({detail: 'the order was seen at <b>2</b>', remedy: 'possible now: cancel'})}));
+    await page.click('#act-do');
+    await says(page, 'It cannot be said whether it was done', '#act-problem');
+    await page.click('#act-do');
+    await says(page, 'the order was seen at <b>2</b>', '#act-problem');
+    const [first, again] = asked.map(request => request.headers());
+    assert.match(first['idempotency-key'], /^[0-9a-f]{32}$/);
+    assert.equal(first['idempotency-key'], again['idempotency-key'], 'sent again, it is the same request');
+    assert.equal(first['if-match'], '"2"');
+    assert.deepEqual(JSON.parse(asked[0].postData()), {deadlineId: 'order-patient:payment-timeout:1', reason: 'why'});
+    await says(page, 'possible now: cancel', '#act-problem');
+    await page.keyboard.press('Escape');
+    await page.goto(address + '#/orders/order-none');
+    await says(page, 'nothing is known of order order-none', '#trouble');
+    await page.goto(address + '#/orders?status=Newer');
+    await says(page, 'the parameter status cannot be', '#trouble');
+  },
+
+  async 'reads what hostile messages say, and none of it runs'(browser) {
+    const page = await open(browser, '#/messages?kind=rejected');
+    await seen(page, '#view tbody a');
+    const views = ['#/orders/order-hostile', '#/orders/order-blocked', '#/orders/order-early', '#/messages?kind=rejected', '#/messages?kind=blocked', '#/messages?kind=early', '#/messages?kind=waiting', '#/messages?kind=deadlines', '#/messages?kind=scheduled'];
+    for (const link of await page.locator('#view tbody a').evaluateAll(all => all.map(a => a.getAttribute('href')))) views.push(link);
+    assert.equal(views.length, 11, 'two are rejected');
+    let hostile = 0;
+    for (const view of views) {
+      await page.goto('about:blank');
+      await page.goto(address + view);
+      await shown(page);
+      await page.waitForTimeout(50);
+      assert.notEqual(await page.title(), 'taken', view);
+      assert.equal(await page.locator('#view img, #view script, #view [onerror], #view [style], #view a[href^="javascript"]').count(), 0, view);
+      if ((await page.textContent('#view')).includes('<img src=x')) hostile++;
+      await picture(page, 'hostile-' + views.indexOf(view), true);
+    }
+    assert.ok(hostile >= 5, 'it is shown as it was said: ' + hostile);
+  },
+
+  async 'says when nothing is heard, and goes on by itself'(browser) {
+    const page = await open(browser, '#/');
+    await seen(page, '.tile');
+    await page.route('**/page/overview', route => route.abort());
+    await says(page, 'not reached', '#pulse');
+    assert.ok(await page.isVisible('.tile'), 'what was read stays');
+    await page.unroute('**/page/overview');
+    await says(page, 'live', '#pulse');
+  },
+
+  async 'asks again without fetching what it has'(browser) {
+    const page = await open(browser, '#/orders/order-2');
+    await shown(page);
+    const status = await new Promise(done => page.on('response', answer => { if (answer.url().includes('/page/')) done(answer.status()); }));
+    assert.equal(status, 304);
+  },
+
+  async 'can be used on a phone, in the dark and with the keyboard'(browser) {
+    for (const [name, hash] of [['overview', '#/'], ['orders', '#/orders'], ['order', '#/orders/order-refund'], ['blocked', '#/orders/order-blocked'], ['messages', '#/messages?kind=rejected']]) {
+      for (const dark of [false, true]) {
+        const page = await open(browser, hash, {width: 375, dark});
+        await shown(page);
+        assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), name + ' is no wider than a phone');
+        const light = await page.evaluate(() => getComputedStyle(document.body).backgroundColor.match(/\d+/g).map(Number).reduce((a, b) => a + b) / 3);
+        assert.ok(dark ? light < 60 : light > 200, name + ' is dark in the dark');
+        await picture(page, 'phone-' + name + (dark ? '-dark' : ''), true);
+        await page.context().close();
+      }
+    }
+    const page = await open(browser, '#/', {dark: true});
+    await seen(page, '.tile');
+    await picture(page, 'overview-dark', true);
+    await page.keyboard.press('Tab');
+    assert.equal(await page.evaluate(() => document.activeElement.className), 'skip');
+    await page.keyboard.press('Enter');
+    assert.equal(await page.evaluate(() => document.activeElement.id), 'main');
+    await page.goto(address + '#/orders/order-refund');
+    await seen(page, '.act');
+    await picture(page, 'order-dark', true);
+    await page.focus('.act');
+    await page.keyboard.press('Enter');
+    await seen(page, '#act[open]');
+    assert.equal(await page.evaluate(() => document.activeElement.id), 'act-reason');
+    await page.keyboard.press('Escape');
+    await page.waitForSelector('#act[open]', {state: 'hidden'});
+  },
+};
+
+// polls waits until the page has asked so many times.
+async function polls(page, times) {
+  for (let n = 0; n < times; n++) await page.waitForResponse(answer => answer.url().includes('/page/'));
+  await page.waitForTimeout(50);
+}
+
+(async () => {
+  const browser = await chromium.launch({executablePath, args: ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--no-first-run']});
+  for (const [name, step] of Object.entries(steps)) {
+    const begun = Date.now();
+    try {
+      await step(browser);
+    } catch (error) {
+      wrong.push(`an operator ${name}: ${error.stack}`);
+    }
+    console.log(`an operator ${name}: ${Date.now() - begun} ms`);
+    for (const tab of browser.contexts()) await tab.close();
+  }
+  await browser.close();
+  for (const fault of wrong) console.error(fault);
+  process.exit(wrong.length > 0 ? 1 : 0);
+})();
