@@ -46,6 +46,7 @@ type step struct {
 	ID     string
 	Moved  bool
 	After  string // how long after the entry before it
+	By     string // the operator who asked for it and why, where the reason does not say so
 	Parent *cause
 	Sent   []sent
 }
@@ -127,7 +128,7 @@ func (v *order) timeline(s workflow.Story) {
 	for i, e := range s.Journal[from:] {
 		t := step{
 			Anchor: "e" + strconv.Itoa(from+i), Entry: e, ID: short(id, e.MessageID),
-			Moved: e.Outcome == workflow.Applied && e.From != e.To,
+			Moved: e.Outcome == workflow.Applied && e.From != e.To, By: askedBy(e),
 		}
 		if before := from + i - 1; before >= 0 {
 			t.After = pause(e.At.Sub(s.Journal[before].At))
@@ -149,6 +150,18 @@ func (v *order) timeline(s workflow.Story) {
 			v.Loose = append(v.Loose, rows[d.ID])
 		}
 	}
+}
+
+// askedBy is which operator asked for what an entry tells, and why, as far as
+// its reason does not say so already.
+func askedBy(e workflow.Entry) string {
+	switch {
+	case e.Actor == "" || strings.Contains(e.Reason, "by "+e.Actor):
+		return ""
+	case e.Said == "" || strings.Contains(e.Reason, e.Said):
+		return e.Actor
+	}
+	return e.Actor + ": " + e.Said
 }
 
 // deadlineOf reports whether an ID is that of one of the order's deadlines.

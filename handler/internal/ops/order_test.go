@@ -197,6 +197,27 @@ func TestAnOrderIsToldInFull(t *testing.T) {
 	require.NotContains(t, string(New(false).Order(paid(), nil)), "It is stuck")
 }
 
+func TestTheTimelineSaysWhichOperatorAskedAndWhyOnce(t *testing.T) {
+	t.Parallel()
+	for _, of := range []struct {
+		e    workflow.Entry
+		want string
+	}{
+		{workflow.Entry{Reason: "a person settled it by hand"}, ""},
+		{workflow.Entry{Reason: "a person settled it by hand", Said: "shop asked"}, ""},
+		{workflow.Entry{Reason: "a person settled it by hand", Actor: "ann"}, "ann"},
+		{workflow.Entry{Reason: "a person settled it by hand", Actor: "ann", Said: "shop asked"}, "ann: shop asked"},
+		{workflow.Entry{Reason: "the customer cancelled: shop asked", Actor: "ann", Said: "shop asked"}, "ann"},
+		{workflow.Entry{Reason: "sent again by ann: shop asked", Actor: "ann", Said: "shop asked"}, ""},
+	} {
+		require.Equal(t, of.want, askedBy(of.e))
+		text := string(New(false).Order(workflow.Story{Journal: []workflow.Entry{of.e}}, nil))
+		require.Equal(t, of.want != "", strings.Contains(text, `<span class="by">by `+of.want+`</span>`))
+	}
+	text := string(New(false).Order(workflow.Story{Journal: []workflow.Entry{{Function: "payment-result"}}}, nil))
+	require.Contains(t, text, ", came to payment-result")
+}
+
 func TestOfALongJournalTheEndIsShown(t *testing.T) {
 	t.Parallel()
 	s := paid()

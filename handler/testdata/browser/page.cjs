@@ -121,6 +121,7 @@ const steps = {
     await says(page, 'Applied', '#toast');
     await seen(page, '.node.here[data-status="Cancelled"]');
     await says(page, 'the customer cancelled');
+    await says(page, 'by ann');
     await picture(page, 'cancelled', true);
   },
 
