@@ -60,28 +60,39 @@ func summary(c *call) reply {
 	return c.toldAs("W/"+tagOf(jsonOf(told)), jsonType, body)
 }
 
+func (c *call) countStuck(ctx context.Context) (count map[workflow.StuckKind]int, partial bool, err error) {
+	count = make(map[workflow.StuckKind]int)
+	partial, err = c.eachStuck(ctx, func(_ workflow.Listed, why []workflow.Stuck) {
+		for _, s := range why {
+			count[s.Kind]++
+		}
+	})
+	return count, partial, err
+}
+
 // mostCounted is how many pages of orders that wait are counted through: of too
 // many those that nothing was decided about for longest.
 const mostCounted = 5
 
-func (c *call) countStuck(ctx context.Context) (count map[workflow.StuckKind]int, partial bool, err error) {
-	count = make(map[workflow.StuckKind]int)
+// eachStuck finds the orders that are stuck. partial says that not all orders
+// that wait were looked at.
+func (c *call) eachStuck(ctx context.Context, found func(workflow.Listed, []workflow.Stuck)) (partial bool, err error) {
 	search := workflow.Search{Statuses: waitingStatuses(), Oldest: true, Top: mostTop}
 	for range mostCounted {
 		page, err := c.findOrders(ctx, search)
 		if err != nil {
-			return nil, false, err
+			return false, err
 		}
 		for _, l := range page.Items {
-			for _, s := range c.stuck(l) {
-				count[s.Kind]++
+			if why := c.stuck(l); len(why) > 0 {
+				found(l, why)
 			}
 		}
 		if search.After = page.Next; page.Next == "" {
-			return count, false, nil
+			return false, nil
 		}
 	}
-	return count, true, nil
+	return true, nil
 }
 
 // listOutbox lists commands that are not sent, or are dead, or were sent.

@@ -54,6 +54,7 @@ func (c *call) drawn(html []byte) reply {
 const (
 	mostFlagged  = 100
 	mostRejected = 100
+	more         = "more" // the Next of a list that does not go on
 )
 
 func opsOverview(c *call) reply {
@@ -70,11 +71,21 @@ func opsOverview(c *call) reply {
 	if err != nil {
 		return c.readFailed("the summary", err)
 	}
-	found, err := c.findStuck(ctx, workflow.Search{Top: mostFlagged})
+	var stuck workflow.Page[workflow.Flagged]
+	partial, err := c.eachStuck(ctx, func(l workflow.Listed, why []workflow.Stuck) {
+		if len(stuck.Items) == mostFlagged {
+			stuck.Next = more
+			return
+		}
+		stuck.Items = append(stuck.Items, workflow.Flagged{Listed: l, Stuck: why})
+	})
 	if err != nil {
 		return c.readFailed("the orders", err)
 	}
-	return c.drawn(c.Page.Overview(s, c.flagged(found), rejected, c.degradedBy(s.Backlog)))
+	if partial {
+		stuck.Next = more
+	}
+	return c.drawn(c.Page.Overview(s, stuck, rejected, c.degradedBy(s.Backlog)))
 }
 
 // flagged is a list of orders with why each is stuck. Its Next is a token.

@@ -23,7 +23,7 @@ func (sketch) Shell() (text []byte, policy string) {
 }
 
 func (sketch) Overview(s workflow.Summary, stuck workflow.Page[workflow.Flagged], rejected workflow.Page[workflow.Refused], degraded []string) []byte {
-	return fmt.Appendf(nil, "%v, %d stuck%s, %d rejected, %q", s.ByStatus, len(stuck.Items), why(stuck), len(rejected.Items), degraded)
+	return fmt.Appendf(nil, "%v, %d stuck next=%s%s, %d rejected, %q", s.ByStatus, len(stuck.Items), stuck.Next, why(stuck), len(rejected.Items), degraded)
 }
 
 func (sketch) Orders(asked workflow.Search, stuck bool, found workflow.Page[workflow.Flagged]) []byte {
@@ -117,10 +117,22 @@ func TestTheOverviewTellsWhatHealthAndTheListsTell(t *testing.T) {
 		return pageOf("", refused()), nil
 	}
 	answer := ask(t, w.atNoon(), http.MethodGet, "/api/operations/page/overview", "")
-	require.Equal(t, `map[Completed:7], 1 stuck ill (it waits for a person: retry what failed, or resolve it to cancelled or completed), 1 rejected, `+
+	require.Equal(t, `map[Completed:7], 1 stuck next= ill (it waits for a person: retry what failed, or resolve it to cancelled or completed), 1 rejected, `+
 		`["the broker refused commands for good" "messages have waited more than 5 minutes to be sent"]`, answer.Body.String())
 	require.NotContains(t, w.searches[0].Statuses, workflow.Completed)
-	require.Equal(t, 100, w.searches[0].Top)
+
+	var many []workflow.Listed
+	for range 101 {
+		many = append(many, listed("ill", workflow.NeedsAttention))
+	}
+	for _, of := range []struct {
+		orders []workflow.Listed
+		next   string
+		told   string
+	}{{many[:100], "", " 100 stuck next="}, {many, "", " 100 stuck next=more"}, {many[:1], "on", " 5 stuck next=more"}, {nil, "on", " 0 stuck next=more"}} {
+		w.find = found(of.next, of.orders...)
+		require.Contains(t, ask(t, w.atNoon(), http.MethodGet, "/api/operations/page/overview", "").Body.String(), of.told)
+	}
 }
 
 func TestThePageListsOrdersAsTheAPIDoes(t *testing.T) {

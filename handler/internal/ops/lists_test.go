@@ -73,6 +73,9 @@ func TestTheOverviewCountsWhatNeedsAPersonAndMarksIt(t *testing.T) {
 	one := string(New(false).Overview(workflow.Summary{}, stuck, workflow.Page[workflow.Refused]{}, nil))
 	require.Contains(t, one, "One order is stuck")
 	require.NotContains(t, one, "All that are stuck")
+	none := string(New(false).Overview(workflow.Summary{}, workflow.Page[workflow.Flagged]{Next: "more"}, workflow.Page[workflow.Refused]{}, nil))
+	require.Contains(t, none, "None that was looked at.", "which is not that there is none")
+	require.NotContains(t, none, "No order is stuck.")
 }
 
 func TestTheFilterShowsWhatIsAskedFor(t *testing.T) {
