@@ -133,7 +133,7 @@ func TestEachListOfMessagesHasATabAndTheCountThatIsKnown(t *testing.T) {
 func TestARejectedMessageIsShownWithItsBytes(t *testing.T) {
 	t.Parallel()
 	p := New(false)
-	m := workflow.Refused{ID: "0a/1b", Size: 9, Times: 2, Rejection: workflow.Rejection{Reason: "no good"}}
+	m := workflow.Refused{ID: "0a/1b", Size: 9, Times: 2, Open: true, Rejection: workflow.Rejection{Reason: "no good"}}
 	m.OrderID, m.Body = "order-1", []byte(`{"a":"é"}`)
 	html := string(p.Rejected(m))
 	require.Contains(t, html, `<pre class="body" tabindex="0">{&#34;a&#34;:&#34;é&#34;}</pre>`)
@@ -150,6 +150,14 @@ func TestARejectedMessageIsShownWithItsBytes(t *testing.T) {
 	require.False(t, all[0].Grave)
 	require.True(t, all[1].Grave)
 	require.Empty(t, buttons(t, New(true).Rejected(m)))
+
+	require.NotContains(t, html, "Dealt with")
+	m.Settled = workflow.Settlement{How: workflow.SettledByDiscard, At: noon, By: "ann", Reason: "a test"}
+	require.Contains(t, string(p.Rejected(m)), "discarded by ann: a test. It came again after that.")
+	require.Len(t, buttons(t, p.Rejected(m)), 2)
+	m.Open = false
+	require.Contains(t, string(p.Rejected(m)), "discarded by ann: a test</p>")
+	require.Empty(t, buttons(t, p.Rejected(m)), "it is dealt with")
 
 	m.OrderID, m.Body = "not an order", []byte{0xff, 0x00, 'x'}
 	html = string(p.Rejected(m))

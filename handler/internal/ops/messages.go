@@ -116,7 +116,10 @@ type rejected struct {
 
 // Rejected shows one rejected message with its bytes.
 func (p *Page) Rejected(m workflow.Refused) []byte {
-	v := rejected{Refused: m, Known: workflow.OrderIDFault(m.OrderID) == "", Actions: rejectedActions(m.ID), ReadOnly: p.readOnly}
+	v := rejected{Refused: m, Known: workflow.OrderIDFault(m.OrderID) == "", ReadOnly: p.readOnly}
+	if m.Open { // nobody has dealt with it since it last came
+		v.Actions = rejectedActions(m.ID)
+	}
 	body := m.Body
 	if v.Cut = len(body) > mostShown; v.Cut {
 		body = body[:mostShown]
