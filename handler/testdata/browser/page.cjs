@@ -102,6 +102,9 @@ const steps = {
     await page.goBack();
     await says(page, 'order-lost');
     await picture(page, 'orders', true);
+    await page.click('.pill:has-text("Cancelled")');
+    await page.waitForURL(/#\/orders\?status=AwaitingPayment,NeedsAttention,Cancelled$/);
+    await says(page, 'order-empty');
   },
 
   async 'cancels an order with a reason, with the key for acting'(browser) {
