@@ -172,40 +172,13 @@ func listDeadLetters(c *call) reply {
 	if one != all {
 		names = []string{one}
 	}
-	listed, from := names, int64(0)
-	if after != "" {
-		name, number, _ := strings.Cut(after, ":")
-		sequence, err := strconv.ParseInt(number, 10, 64)
-		at := slices.Index(names, name)
-		if err != nil || at < 0 {
-			f.wrong("continuationToken", "what an answer to the same question gave, with the same filters")
-		} else {
-			listed, from = names[at:], sequence
-		}
-	}
+	listed, from := f.deadLetters(names, true, after)
 	if refusal, ok := f.refusal(); !ok {
 		return refusal
 	}
-	ctx := c.r.Context()
-	counts, err := c.countDeadLetters(ctx, names)
-	if len(counts) == 0 {
+	counts, page, err := c.readDeadLetters(c.r.Context(), names, listed, from, top)
+	if err != nil {
 		return c.readFailed("what the broker gave up", err)
-	}
-	var page workflow.Page[workflow.DeadLetter]
-	for _, name := range listed {
-		if _, known := counts[name]; known && len(page.Items) <= top {
-			letters, err := c.DeadLetters.List(ctx, name, from, top+1-len(page.Items))
-			if err != nil {
-				return c.readFailed("what the broker gave up", err)
-			}
-			page.Items = append(page.Items, letters...)
-		}
-		from = 0
-	}
-	if len(page.Items) > top {
-		next := page.Items[top]
-		page.Next = next.Subscription + ":" + strconv.FormatInt(next.Delivery.Sequence, 10)
-		page.Items = page.Items[:top]
 	}
 	return tellNamed(c, "deadLetters", tellCounts(names, counts), columns[workflow.DeadLetter]{
 		{"subscription", func(d *workflow.DeadLetter) any { return d.Subscription }},
@@ -220,6 +193,47 @@ func listDeadLetters(c *call) reply {
 		{"parentId", func(d *workflow.DeadLetter) any { return d.ParentID }},
 		{"size", func(d *workflow.DeadLetter) any { return d.Size }},
 	}, page, format)
+}
+
+// deadLetters is where a list of dead letters goes on that is asked for: with
+// which of some subscriptions, and at which of its messages.
+func (f *filter) deadLetters(names []string, asked bool, after string) (listed []string, from int64) {
+	if !asked || after == "" {
+		return names, 0
+	}
+	name, number, _ := strings.Cut(after, ":")
+	sequence, err := strconv.ParseInt(number, 10, 64)
+	at := slices.Index(names, name)
+	if err != nil || at < 0 {
+		f.wrong("continuationToken", "what an answer to the same question gave, with the same filters")
+		return nil, 0
+	}
+	return names[at:], sequence
+}
+
+// readDeadLetters counts those of some subscriptions, and lists those from a
+// place on. What could not be counted is missing; the error is about all.
+func (c *call) readDeadLetters(ctx context.Context, names, listed []string, from int64, top int) (counts map[string]int, page workflow.Page[workflow.DeadLetter], err error) {
+	counts, err = c.countDeadLetters(ctx, names)
+	if len(counts) == 0 {
+		return nil, page, err
+	}
+	for _, name := range listed {
+		if _, known := counts[name]; known && len(page.Items) <= top {
+			letters, err := c.DeadLetters.List(ctx, name, from, top+1-len(page.Items))
+			if err != nil {
+				return nil, page, err
+			}
+			page.Items = append(page.Items, letters...)
+		}
+		from = 0
+	}
+	if len(page.Items) > top {
+		next := page.Items[top]
+		page.Next = next.Subscription + ":" + strconv.FormatInt(next.Delivery.Sequence, 10)
+		page.Items = page.Items[:top]
+	}
+	return counts, page, nil
 }
 
 // tellCounts is the counts as members of a JSON object: null for what could not

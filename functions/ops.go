@@ -14,8 +14,9 @@ type Page interface {
 	Shell() (html []byte, policy string)
 	// Overview shows how all orders stand; of those that are stuck, and of the
 	// rejected messages, some, with a Next if there are more. degraded is what
-	// health says.
-	Overview(s workflow.Summary, stuck workflow.Page[workflow.Flagged], rejected workflow.Page[workflow.Refused], degraded []string) []byte
+	// health says, deadLetters how many there are, negative as long as that is not
+	// known.
+	Overview(s workflow.Summary, stuck workflow.Page[workflow.Flagged], rejected workflow.Page[workflow.Refused], degraded []string, deadLetters int) []byte
 	Orders(asked workflow.Search, stuck bool, found workflow.Page[workflow.Flagged]) []byte
 	Order(s workflow.Story, why []workflow.Stuck) []byte
 	// The lists of messages say in kind which one it is, and in first whether it
@@ -23,6 +24,9 @@ type Page interface {
 	Dispatches(kind string, deadlines, first bool, b workflow.Backlog, page workflow.Page[workflow.DispatchAt]) []byte
 	Kept(kind string, first bool, b workflow.Backlog, page workflow.Page[workflow.Kept]) []byte
 	Rejections(kind string, first bool, b workflow.Backlog, page workflow.Page[workflow.Refused]) []byte
+	// DeadLetters also takes how many there are, by subscription; one that could
+	// not be counted is missing.
+	DeadLetters(kind string, first bool, b workflow.Backlog, counts map[string]int, page workflow.Page[workflow.DeadLetter]) []byte
 	Rejected(workflow.Refused) []byte
 }
 
@@ -85,7 +89,7 @@ func opsOverview(c *call) reply {
 	if partial {
 		stuck.Next = more
 	}
-	return c.drawn(c.Page.Overview(s, stuck, rejected, c.degradedBy(s.Backlog)))
+	return c.drawn(c.Page.Overview(s, stuck, rejected, c.degradedBy(s.Backlog), c.deadLetterCount()))
 }
 
 // flagged is a list of orders with why each is stuck. Its Next is a token.
@@ -122,13 +126,33 @@ func opsOrder(c *call) reply {
 	return c.drawn(c.Page.Order(told, c.stuck(told.Listed())))
 }
 
+// deadLetterCount is how many dead letters were last counted, negative as long
+// as that is not known.
+func (a App) deadLetterCount() (n int) {
+	if a.DeadLetters == nil {
+		return -1
+	}
+	counts, _ := a.deadLettered()
+	if counts == nil {
+		return -1
+	}
+	for _, number := range counts {
+		n += number
+	}
+	return n
+}
+
 // opsMessages lists messages of one kind, and how many there are of each.
 func opsMessages(c *call) reply {
 	f := filter{c: c}
-	kind := f.choice("kind", "dead", "blocked", "early", "rejected", "waiting", "deadlines", "scheduled", "recalled")
+	kind := f.choice("kind", "dead", "blocked", "early", "rejected", "dead-letters", "waiting", "deadlines", "scheduled", "recalled")
 	top, after := f.top(), f.after()
+	listed, from := f.deadLetters(subscriptionNames(), kind == "dead-letters", after)
 	if refusal, ok := f.refusal(); !ok {
 		return refusal
+	}
+	if kind == "dead-letters" {
+		return c.opsDeadLetters(kind, listed, from, top, after == "")
 	}
 	var html []byte
 	err := c.try(c.r.Context(), func(ctx context.Context) error {
@@ -173,6 +197,24 @@ func opsMessages(c *call) reply {
 		return c.readFailed("the messages", err)
 	}
 	return c.drawn(html)
+}
+
+// opsDeadLetters lists what the broker gave up.
+func (c *call) opsDeadLetters(kind string, listed []string, from int64, top int, first bool) reply {
+	ctx := c.r.Context()
+	var b workflow.Backlog
+	if err := c.try(ctx, func(ctx context.Context) (err error) {
+		b, err = c.Backlog.Backlog(ctx)
+		return err
+	}); err != nil {
+		return c.readFailed("the messages", err)
+	}
+	counts, page, err := c.readDeadLetters(ctx, subscriptionNames(), listed, from, top)
+	if err != nil {
+		return c.readFailed("what the broker gave up", err)
+	}
+	page.Next = c.token(page.Next)
+	return c.drawn(c.Page.DeadLetters(kind, first, b, counts, page))
 }
 
 func opsRejected(c *call) reply {

@@ -22,8 +22,8 @@ func (sketch) Shell() (text []byte, policy string) {
 	return []byte("<!doctype html>"), "default-src 'none'"
 }
 
-func (sketch) Overview(s workflow.Summary, stuck workflow.Page[workflow.Flagged], rejected workflow.Page[workflow.Refused], degraded []string) []byte {
-	return fmt.Appendf(nil, "%v, %d stuck next=%s%s, %d rejected, %q", s.ByStatus, len(stuck.Items), stuck.Next, why(stuck), len(rejected.Items), degraded)
+func (sketch) Overview(s workflow.Summary, stuck workflow.Page[workflow.Flagged], rejected workflow.Page[workflow.Refused], degraded []string, deadLetters int) []byte {
+	return fmt.Appendf(nil, "%v, %d stuck next=%s%s, %d rejected, %q, %d dead letters", s.ByStatus, len(stuck.Items), stuck.Next, why(stuck), len(rejected.Items), degraded, deadLetters)
 }
 
 func (sketch) Orders(asked workflow.Search, stuck bool, found workflow.Page[workflow.Flagged]) []byte {
@@ -44,6 +44,10 @@ func (sketch) Kept(kind string, first bool, b workflow.Backlog, page workflow.Pa
 
 func (sketch) Rejections(kind string, first bool, b workflow.Backlog, page workflow.Page[workflow.Refused]) []byte {
 	return fmt.Appendf(nil, "%s first=%v dead=%d items=%d next=%s", kind, first, b.Dead, len(page.Items), page.Next)
+}
+
+func (sketch) DeadLetters(kind string, first bool, b workflow.Backlog, counts map[string]int, page workflow.Page[workflow.DeadLetter]) []byte {
+	return fmt.Appendf(nil, "%s first=%v dead=%d counts=%v items=%v next=%s", kind, first, b.Dead, counts, page.Items, page.Next)
 }
 
 func (sketch) Rejected(m workflow.Refused) []byte {
@@ -118,7 +122,7 @@ func TestTheOverviewTellsWhatHealthAndTheListsTell(t *testing.T) {
 	}
 	answer := ask(t, w.atNoon(), http.MethodGet, "/api/operations/page/overview", "")
 	require.Equal(t, `map[Completed:7], 1 stuck next= ill (it waits for a person: retry what failed, or resolve it to cancelled or completed), 1 rejected, `+
-		`["the broker refused commands for good" "messages have waited more than 5 minutes to be sent"]`, answer.Body.String())
+		`["the broker refused commands for good" "messages have waited more than 5 minutes to be sent"], -1 dead letters`, answer.Body.String())
 	require.NotContains(t, w.searches[0].Statuses, workflow.Completed)
 
 	var many []workflow.Listed
@@ -212,6 +216,41 @@ func TestThePageListsMessagesOfEachKind(t *testing.T) {
 	}
 	var w world
 	require.Contains(t, problemOf(t, 400, w.get(t, "/api/operations/page/messages?kind=everything"))["remedy"], "dead, blocked, early, rejected")
+}
+
+func TestThePageShowsWhatTheBrokerGaveUp(t *testing.T) {
+	t.Parallel()
+	letter := func(subscription string, sequence int64) workflow.DeadLetter {
+		l := workflow.DeadLetter{Subscription: subscription}
+		l.Delivery.Sequence = sequence
+		return l
+	}
+	w := world{pile: &pile{letters: []workflow.DeadLetter{letter("order-placed", 7), letter("payment-result", 3), letter("payment-result", 4)}}}
+	a := w.app()
+	h := a.Handler()
+	path := "/api/operations/page/messages?kind=dead-letters&top=2"
+	first := send(h, newRequest(t, http.MethodGet, path, http.NoBody)).Body.String()
+	require.Contains(t, first, "dead-letters first=true dead=0 counts=map[")
+	require.Contains(t, first, " order-placed:1 ")
+	require.Contains(t, first, " payment-result:2 ")
+	require.Equal(t, 2, strings.Count(first, "{order-placed")+strings.Count(first, "{payment-result"))
+	_, next, _ := strings.Cut(first, " next=")
+	second := send(h, newRequest(t, http.MethodGet, path+"&continuationToken="+next, http.NoBody)).Body.String()
+	require.Contains(t, second, "first=false")
+	require.Contains(t, second, "payment-result")
+	require.NotContains(t, second, "{order-placed")
+	require.True(t, strings.HasSuffix(second, " next="))
+
+	require.Eventually(t, func() bool {
+		overview := send(h, newRequest(t, http.MethodGet, "/api/operations/page/overview", http.NoBody)).Body.String()
+		return strings.Contains(overview, `["the broker gave up messages for order-placed, payment-result, which can be brought back"], 3 dead letters`)
+	}, 10*time.Second, 5*time.Millisecond)
+
+	none := world{pile: &pile{away: map[string]error{}}}
+	for _, s := range functions.Subscriptions() {
+		none.pile.away[s.Name] = workflow.ErrTransient
+	}
+	aProblem(t, 503, none.get(t, path))
 }
 
 func TestThePageShowsARejectedMessage(t *testing.T) {

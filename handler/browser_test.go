@@ -135,6 +135,13 @@ func (r *rig) furnish() {
 	say("order-1", "broken:1", workflow.PaymentCaptured, []byte(`{"orderId":`+hostile))
 	say("order-1", "broken:2", workflow.PaymentCaptured, []byte{0xff, 0xfe, 0x00, 'x'})
 
+	_, err = r.bus.Send(t.Context(), r.settings.OrdersTopic, localbus.Message{
+		MessageID: "bank:gone", SessionID: "order-gone", Subject: string(workflow.PaymentCaptured), TimeToLive: time.Nanosecond,
+		Body: []byte(`{"orderId":"order-gone","paymentId":"payment-9"}`),
+	})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return len(r.deadLetters(t.Context())) == 1 }, 30*time.Second, 50*time.Millisecond, "the broker gave a message up")
+
 	db, err := store.Open(t.Context(), r.database, store.Options{Now: time.Now})
 	require.NoError(t, err)
 	defer db.Close()

@@ -163,7 +163,7 @@ func facts() (project.Facts, error) {
 	f := project.Facts{
 		Functions: functions.Names(), Connection: "ServiceBusConnection",
 		Timers: map[string]string{"outbox-dispatch": "OutboxSchedule", "sweep": "SweepSchedule"},
-		Open:   []string{"health"},
+		Open:   []string{"health", "ops"},
 		Read: func(environ map[string]string) (project.Values, error) {
 			s, err := readSettings(environ)
 			return project.Values{DuplicateDetection: s.DuplicateDetection, HoldFromDelivery: s.HoldFromDelivery}, err

@@ -2,7 +2,9 @@ package ops
 
 import (
 	"encoding/json"
+	"maps"
 	"net/url"
+	"slices"
 	"strconv"
 
 	"orderflow/workflow"
@@ -89,6 +91,23 @@ func rejectedActions(id string) []action {
 		about("resubmit", "Resubmit the message", "The message is handled as if it came now.", false),
 		about("discard", "Discard the message", "The message is given up. It is kept a while longer, with your reason, and not listed any more.", true),
 	}
+}
+
+// bringBack are what may be done about dead letters: those of one subscription
+// are brought back at a time.
+func bringBack(counts map[string]int) (all []action) {
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		n := counts[name]
+		if n == 0 {
+			continue
+		}
+		number := count(n, n >= workflow.DeadLettersCounted)
+		all = append(all, action{Name: "redrive", Verb: "Bring back " + number + " of " + name, Dialog: jsonOf(dialog{
+			Title: "Bring back what was given up", Says: "The messages are handled as if they came now, each order's oldest first, and taken out at the broker. At most 100 are handled at once.",
+			About: number + " of the subscription " + name, Opener: "operation-actions", Path: "operations/dead-letters/redrive", Fields: map[string]string{"subscription": name},
+		})})
+	}
+	return all
 }
 
 // jsonOf is a value of texts as JSON, which cannot fail.

@@ -54,7 +54,7 @@ func TestTheDrawingHasEveryStatusWithItsCountAndEveryArrowWithItsMessages(t *tes
 	for i, row := range workflow.Table() {
 		counts[row.Status] = i * 11
 	}
-	html := string(New(false).Overview(workflow.Summary{ByStatus: counts}, workflow.Page[workflow.Flagged]{}, workflow.Page[workflow.Refused]{}, nil))
+	html := string(New(false).Overview(workflow.Summary{ByStatus: counts}, workflow.Page[workflow.Flagged]{}, workflow.Page[workflow.Refused]{}, nil, 0))
 	for _, row := range workflow.Table() {
 		require.Regexp(t, `(?s)<a href="#/orders\?status=`+string(row.Status)+`" aria-label="`+string(row.Status)+`: `+strconv.Itoa(counts[row.Status])+`">`+
 			`<g class="node[^"]*" data-status="`+string(row.Status)+`"><title>`+string(row.Status)+`: [^<]+</title>.{0,300}<text class="count"[^>]*>`+strconv.Itoa(counts[row.Status])+`</text>`, html)

@@ -69,13 +69,14 @@ func views(p *Page, text string) map[string][]byte {
 	needs.Order.Status, needs.BlockedBy = workflow.NeedsAttention, ""
 	b := filled[workflow.Backlog](text)
 	return map[string][]byte{
-		"overview":         p.Overview(filled[workflow.Summary](text), flagged, filled[workflow.Page[workflow.Refused]](text), []string{text}),
+		"overview":         p.Overview(filled[workflow.Summary](text), flagged, filled[workflow.Page[workflow.Refused]](text), []string{text}, 2),
 		"orders":           p.Orders(filled[workflow.Search](text), true, flagged),
 		"order":            p.Order(story, filled[[]workflow.Stuck](text)),
 		"order that needs": p.Order(needs, filled[[]workflow.Stuck](text)),
 		"commands":         p.Dispatches("dead", false, false, b, filled[workflow.Page[workflow.DispatchAt]](text)),
 		"deadlines":        p.Dispatches("deadlines", true, false, b, filled[workflow.Page[workflow.DispatchAt]](text)),
 		"kept":             p.Kept("early", false, b, filled[workflow.Page[workflow.Kept]](text)),
+		"dead letters":     p.DeadLetters("dead-letters", false, b, map[string]int{text: 2}, filled[workflow.Page[workflow.DeadLetter]](text)),
 		"rejections":       p.Rejections("rejected", false, b, filled[workflow.Page[workflow.Refused]](text)),
 		"rejected":         p.Rejected(filled[workflow.Refused](text)),
 	}

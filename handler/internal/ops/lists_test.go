@@ -22,14 +22,14 @@ func tileOf(t *testing.T, page, label string) (class, value string) {
 
 func TestTheOverviewIsCalmWhenAllIsWell(t *testing.T) {
 	t.Parallel()
-	html := string(New(false).Overview(workflow.Summary{}, workflow.Page[workflow.Flagged]{}, workflow.Page[workflow.Refused]{}, nil))
+	html := string(New(false).Overview(workflow.Summary{}, workflow.Page[workflow.Flagged]{}, workflow.Page[workflow.Refused]{}, nil, 0))
 	require.Contains(t, html, "Nothing is held up")
 	require.Contains(t, html, "No order is stuck.")
 	require.NotRegexp(t, `class="(tile|verdict)[^"]*(warn|bad)`, html)
 	busy := string(New(false).Overview(workflow.Summary{
 		ByStatus: map[workflow.Status]int{workflow.AwaitingPayment: 3, workflow.Compensating: 2, workflow.NotStarted: 5, workflow.Completed: 90},
 		Backlog:  workflow.Backlog{Waiting: 12, Lag: 2 * time.Second, Early: 4},
-	}, workflow.Page[workflow.Flagged]{}, workflow.Page[workflow.Refused]{}, nil))
+	}, workflow.Page[workflow.Flagged]{}, workflow.Page[workflow.Refused]{}, nil, 0))
 	require.NotRegexp(t, `class="(tile|verdict)[^"]*(warn|bad)`, busy, "work is no trouble")
 	_, value := tileOf(t, busy, "in flight")
 	require.Equal(t, "5", value, "those with a deadline")
@@ -46,10 +46,10 @@ func TestTheOverviewCountsWhatNeedsAPersonAndMarksIt(t *testing.T) {
 		ByStatus: map[workflow.Status]int{workflow.NeedsAttention: 2, "Newer": 1},
 		Backlog:  workflow.Backlog{Waiting: 7, Lag: 90 * time.Second, Dead: 4, Blocked: 5, Early: 6, Overdue: 8},
 	}
-	html := string(New(false).Overview(s, stuck, workflow.Page[workflow.Refused]{Items: make([]workflow.Refused, 9)}, []string{"the broker refused commands for good"}))
+	html := string(New(false).Overview(s, stuck, workflow.Page[workflow.Refused]{Items: make([]workflow.Refused, 9)}, []string{"the broker refused commands for good"}, 3))
 	for label, want := range map[string][2]string{
 		"in flight": {"tile none", "0"}, "need attention": {"tile warn", "2"}, "blocked": {"tile bad", "5"}, "stuck": {"tile warn", "3+"}, "early": {"tile", "6"},
-		"to be sent": {"tile", "7"}, "send lag": {"tile warn", "1m30s"}, "dead commands": {"tile bad", "4"}, "overdue": {"tile warn", "8"}, "rejected": {"tile warn", "9"},
+		"to be sent, for 1m30s": {"tile warn", "7"}, "dead letters": {"tile bad", "3"}, "dead commands": {"tile bad", "4"}, "overdue": {"tile warn", "8"}, "rejected": {"tile warn", "9"},
 	} {
 		class, value := tileOf(t, html, label)
 		require.Equal(t, want, [2]string{class, value}, label)
@@ -66,14 +66,14 @@ func TestTheOverviewCountsWhatNeedsAPersonAndMarksIt(t *testing.T) {
 	require.Equal(t, "order-slow", stuck.Items[0].Order.ID, "what was given stays as it was")
 	require.NotContains(t, html, "orders are stuck")
 
-	some := string(New(false).Overview(workflow.Summary{}, stuck, workflow.Page[workflow.Refused]{}, nil))
+	some := string(New(false).Overview(workflow.Summary{}, stuck, workflow.Page[workflow.Refused]{}, nil, 0))
 	require.Contains(t, some, `class="verdict warn"`)
 	require.Contains(t, some, "3&#43; orders are stuck")
 	stuck.Items, stuck.Next = stuck.Items[:1], ""
-	one := string(New(false).Overview(workflow.Summary{}, stuck, workflow.Page[workflow.Refused]{}, nil))
+	one := string(New(false).Overview(workflow.Summary{}, stuck, workflow.Page[workflow.Refused]{}, nil, 0))
 	require.Contains(t, one, "One order is stuck")
 	require.NotContains(t, one, "All that are stuck")
-	none := string(New(false).Overview(workflow.Summary{}, workflow.Page[workflow.Flagged]{Next: "more"}, workflow.Page[workflow.Refused]{}, nil))
+	none := string(New(false).Overview(workflow.Summary{}, workflow.Page[workflow.Flagged]{Next: "more"}, workflow.Page[workflow.Refused]{}, nil, 0))
 	require.Contains(t, none, "None that was looked at.", "which is not that there is none")
 	require.NotContains(t, none, "No order is stuck.")
 }
@@ -128,6 +128,36 @@ func TestEachListOfMessagesHasATabAndTheCountThatIsKnown(t *testing.T) {
 	due := string(p.Dispatches("deadlines", true, true, b, workflow.Page[workflow.DispatchAt]{Items: []workflow.DispatchAt{{Dispatch: workflow.Dispatch{Outgoing: workflow.Outgoing{DueAt: noon}, State: workflow.DispatchWaiting, NextAttemptAt: noon.Add(time.Hour)}}}}))
 	require.Contains(t, due, "2026-07-19 12:00:00 UTC")
 	require.NotContains(t, due, "13:00:00")
+}
+
+func TestDeadLettersAreShownAndBroughtBackByTheirSubscription(t *testing.T) {
+	t.Parallel()
+	letter := workflow.DeadLetter{Subscription: "payment-result", Reason: "MaxDeliveryCountExceeded", Description: "ten times"}
+	letter.OrderID, letter.ID, letter.Type, letter.Delivery = "order-1", "bank:1", workflow.PaymentCaptured, workflow.Delivery{Count: 10, EnqueuedAt: noon}
+	stray := workflow.DeadLetter{Subscription: "payment-result"}
+	stray.OrderID = "no order"
+	counts := map[string]int{"payment-result": workflow.DeadLettersCounted, "order-placed": 2, "shipment-result": 0}
+	html := New(false).DeadLetters("dead-letters", true, workflow.Backlog{}, counts, workflow.Page[workflow.DeadLetter]{Items: []workflow.DeadLetter{letter, stray}})
+	for _, words := range []string{`href="#/orders/order-1"`, "bank:1", "MaxDeliveryCountExceeded", "ten times", "after 10 deliveries to payment-result", "2026-07-19 12:00:00 UTC", "data-slow"} {
+		require.Contains(t, string(html), words)
+	}
+	require.NotContains(t, string(html), `href="#/orders/no`)
+	all := buttons(t, html)
+	require.Len(t, all, 2, "one for each subscription that has some")
+	require.Equal(t, map[string]string{"subscription": "order-placed"}, all[0].Fields)
+	require.Equal(t, "2 of the subscription order-placed", all[0].About)
+	require.Equal(t, "1000+ of the subscription payment-result", all[1].About, "no more are counted")
+	require.Equal(t, "operations/dead-letters/redrive", all[1].Path)
+	require.Equal(t, "operation-actions", all[1].Opener)
+	require.Empty(t, buttons(t, New(true).DeadLetters("dead-letters", true, workflow.Backlog{}, counts, workflow.Page[workflow.DeadLetter]{})))
+
+	tile := func(n int) (class, value string) {
+		return tileOf(t, string(New(false).Overview(workflow.Summary{}, workflow.Page[workflow.Flagged]{}, workflow.Page[workflow.Refused]{}, nil, n)), "dead letters")
+	}
+	class, value := tile(-1)
+	require.Equal(t, []string{"tile none", "–"}, []string{class, value}, "not known is not none")
+	class, value = tile(0)
+	require.Equal(t, []string{"tile none", "0"}, []string{class, value})
 }
 
 func TestARejectedMessageIsShownWithItsBytes(t *testing.T) {

@@ -10,15 +10,14 @@ import (
 )
 
 // lists are the lists of messages, in the order of their tabs. The names are
-// those of the parameter kind. A list of another source, such as the broker's
-// dead letters, is one more line here, a table in assets/messages.tmpl, and a
-// method that renders it.
+// those of the parameter kind.
 func lists() []list {
 	return []list{
 		{"dead", "Dead commands", "The broker refused these commands for good. Their orders go on without them, or wait: open one to send its command again or to give it up."},
 		{"blocked", "Blocked", "Messages that could not be handled, and those that wait in order behind them. Open the order to retry or skip the first."},
 		{"early", "Early", "Messages that came before they could matter. Each is taken up in the same commit as what makes it acceptable."},
 		{"rejected", "Rejected", "Messages that were refused for good, kept with their bytes until a person resubmits or discards them."},
+		{"dead-letters", "Dead letters", "Messages that the broker gave up after ten deliveries, as in a long outage. Brought back, they are handled as if they came now, each order's oldest first."},
 		{"waiting", "To be sent", "Commands in the outbox that the broker does not have yet."},
 		{"deadlines", "Deadlines", "Deadlines that are kept here until shortly before they are due."},
 		{"scheduled", "At the broker", "Deadlines that the broker holds until they are due."},
@@ -46,6 +45,10 @@ type messages struct {
 	Due      bool // they are deadlines
 	Kept     []workflow.Kept
 	Refused  []workflow.Refused
+	Letters  []workflow.DeadLetter
+	Actions  []action // about the whole list
+	ReadOnly bool
+	Slow     bool // it is asked of the broker, and not to be asked often
 }
 
 func messagesView(kind string, b workflow.Backlog, first bool, next string) messages {
@@ -98,6 +101,14 @@ func (p *Page) Kept(kind string, first bool, b workflow.Backlog, page workflow.P
 func (p *Page) Rejections(kind string, first bool, b workflow.Backlog, page workflow.Page[workflow.Refused]) []byte {
 	v := messagesView(kind, b, first, page.Next)
 	v.Refused = page.Items
+	return p.render("messages", v)
+}
+
+// DeadLetters lists what the broker gave up, with how much of it there is of each
+// subscription.
+func (p *Page) DeadLetters(kind string, first bool, b workflow.Backlog, counts map[string]int, page workflow.Page[workflow.DeadLetter]) []byte {
+	v := messagesView(kind, b, first, page.Next)
+	v.Letters, v.Actions, v.ReadOnly, v.Slow = page.Items, bringBack(counts), p.readOnly, true
 	return p.render("messages", v)
 }
 

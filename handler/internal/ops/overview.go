@@ -49,11 +49,12 @@ func flag(all []workflow.Flagged) []flagged {
 }
 
 // Overview is how all orders stand: their numbers, those that are stuck, how
-// many messages were refused for good, and in which words health is degraded.
+// many messages were refused for good, in which words health is degraded, and
+// how many dead letters there are, negative for not known.
 // Pages that have a Next are not all there is.
-func (p *Page) Overview(s workflow.Summary, stuck workflow.Page[workflow.Flagged], rejected workflow.Page[workflow.Refused], degraded []string) []byte {
+func (p *Page) Overview(s workflow.Summary, stuck workflow.Page[workflow.Flagged], rejected workflow.Page[workflow.Refused], degraded []string, deadLetters int) []byte {
 	v := overview{
-		Troubles: degraded, Tiles: tiles(s, stuck, rejected), Diagram: processDiagram(s.ByStatus), Stuck: flag(gravestFirst(stuck.Items)), More: stuck.Next != "",
+		Troubles: degraded, Tiles: tiles(s, stuck, rejected, deadLetters), Diagram: processDiagram(s.ByStatus), Stuck: flag(gravestFirst(stuck.Items)), More: stuck.Next != "",
 	}
 	if n := len(stuck.Items); n > 0 {
 		v.Still = count(n, stuck.Next != "")
@@ -78,7 +79,7 @@ func unknown(counts map[workflow.Status]int) func(func(workflow.Status) bool) {
 	}
 }
 
-func tiles(s workflow.Summary, stuck workflow.Page[workflow.Flagged], rejected workflow.Page[workflow.Refused]) []tile {
+func tiles(s workflow.Summary, stuck workflow.Page[workflow.Flagged], rejected workflow.Page[workflow.Refused], deadLetters int) []tile {
 	var inFlight int
 	for _, row := range workflow.Table() {
 		if row.Deadline != "" {
@@ -93,7 +94,14 @@ func tiles(s workflow.Summary, stuck workflow.Page[workflow.Flagged], rejected w
 		return tone
 	}
 	number := strconv.Itoa
-	lag := ""
+	letters := "–"
+	if deadLetters >= 0 {
+		letters = number(deadLetters)
+	}
+	lag, since := "", ""
+	if b.Waiting > 0 && b.Lag >= time.Second {
+		since = ", for " + b.Lag.Round(time.Second).String()
+	}
 	if b.Lag > time.Minute {
 		lag = "warn"
 	}
@@ -103,11 +111,11 @@ func tiles(s workflow.Summary, stuck workflow.Page[workflow.Flagged], rejected w
 		{"blocked", number(b.Blocked), "orders that wait behind a message that could not be handled", "#/orders?blocked=true", toned(b.Blocked, "bad")},
 		{"stuck", count(len(stuck.Items), stuck.Next != ""), "orders that do not move as they should", "#/orders?stuck=true", toned(len(stuck.Items), "warn")},
 		{"early", number(b.Early), "messages that are held until they matter", "#/messages?kind=early", ""},
-		{"to be sent", number(b.Waiting), "messages in the outbox that could be sent now", "#/messages?kind=waiting", ""},
-		{"send lag", b.Lag.Round(time.Second).String(), "for how long the oldest of them could have been sent", "#/messages?kind=waiting", lag},
+		{"to be sent" + since, number(b.Waiting), "messages in the outbox that could be sent now, and for how long the oldest could have been", "#/messages?kind=waiting", lag},
 		{"dead commands", number(b.Dead), "commands that the broker refused for good", "#/messages?kind=dead", toned(b.Dead, "bad")},
 		{"overdue", number(b.Overdue), "deadlines that the broker should have brought by now", "#/messages?kind=scheduled", toned(b.Overdue, "warn")},
 		{"rejected", count(len(rejected.Items), rejected.Next != ""), "messages that were refused for good and that nobody has dealt with", "#/messages?kind=rejected", toned(len(rejected.Items), "warn")},
+		{"dead letters", letters, "messages that the broker gave up, as they were last counted", "#/messages?kind=dead-letters", toned(max(0, deadLetters), "bad")},
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 func funcs() template.FuncMap {
 	return template.FuncMap{
 		"text": visible, "rfc3339": rfc3339, "clock": clock, "order": orderLink, "status": statusLink, "rejection": rejectionLink, "tone": tone, "plural": plural,
+		"known": func(orderID string) bool { return workflow.OrderIDFault(orderID) == "" },
 	}
 }
 

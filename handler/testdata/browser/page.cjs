@@ -147,6 +147,21 @@ const steps = {
     assert.equal(await page.locator('#view .verdict').count(), 0, 'it is not stuck any more');
   },
 
+  async 'brings back what the broker gave up'(browser) {
+    const page = await open(browser, '#/messages?kind=dead-letters');
+    await says(page, 'bank:gone');
+    await picture(page, 'dead-letters');
+    await page.evaluate(() => sessionStorage.setItem('orderflow.key.operation-actions', 'act'));
+    await page.click('.act:text("Bring back 1 of payment-result")');
+    await page.fill('#act-reason', 'the bank says it was paid');
+    await page.click('#act-do');
+    await says(page, '1 handled', '#toast');
+    await says(page, 'There are none.');
+    await page.fill('#jump-id', 'order-gone');
+    await page.press('#jump-id', 'Enter');
+    await says(page, 'bank:gone');
+  },
+
   async 'is told in the app\'s own words what is not possible'(browser) {
     const page = await open(browser, '#/orders/order-patient');
     await page.evaluate(() => sessionStorage.setItem('orderflow.key.order-actions', 'act'));
@@ -174,9 +189,9 @@ const steps = {
   async 'reads what hostile messages say, and none of it runs'(browser) {
     const page = await open(browser, '#/messages?kind=rejected');
     await seen(page, '#view tbody a');
-    const views = ['#/orders/order-hostile', '#/orders/order-blocked', '#/orders/order-early', '#/messages?kind=rejected', '#/messages?kind=blocked', '#/messages?kind=early', '#/messages?kind=waiting', '#/messages?kind=deadlines', '#/messages?kind=scheduled'];
+    const views = ['#/orders/order-hostile', '#/orders/order-blocked', '#/orders/order-early', '#/messages?kind=rejected', '#/messages?kind=blocked', '#/messages?kind=early', '#/messages?kind=dead-letters', '#/messages?kind=waiting', '#/messages?kind=deadlines', '#/messages?kind=scheduled'];
     for (const link of await page.locator('#view tbody a').evaluateAll(all => all.map(a => a.getAttribute('href')))) views.push(link);
-    assert.equal(views.length, 11, 'two are rejected');
+    assert.equal(views.length, 12, 'two are rejected');
     let hostile = 0;
     for (const view of views) {
       await page.goto('about:blank');

@@ -6,7 +6,7 @@
 (() => {
   const $ = id => document.getElementById(id);
   const api = location.pathname.replace(/ops\/?$/i, '');
-  const calm = 3000, patience = 20000, longest = 60000;
+  const calm = 3000, slow = 30000, patience = 20000, longest = 60000;
   const view = $('view'), trouble = $('trouble');
 
   // ---- keys
@@ -101,6 +101,7 @@
       }
       trouble.hidden = true;
       pulse('live', 'live');
+      if (view.querySelector('[data-slow]')) next = slow;
     } else if (answer && answer.status >= 400 && answer.status < 500) {
       view.replaceChildren();
       shown = tag = '';
@@ -324,7 +325,7 @@
     if (!answer) return say(box, 'It cannot be said whether it was done: no answer came', 'Send it again; it will not be done twice.');
     if (answer.ok) {
       $('act').close();
-      toast(asked.title + ': ' + (told(text).outcome || told(text).action || 'done'));
+      toast(asked.title + ': ' + became(told(text)));
       return again();
     }
     const problemOfTheApp = (answer.headers.get('Content-Type') || '').includes('problem+json');
@@ -338,6 +339,12 @@
   };
   function told(text) {
     try { return JSON.parse(text) || {}; } catch { return {}; }
+  }
+
+  // became is what became of an action, in the words of its answer.
+  function became(answer) {
+    if (answer.handled === undefined) return answer.outcome || answer.action || 'done';
+    return answer.handled + ' handled' + (answer.failed.length ? ', ' + answer.failed.length + ' failed: ' + answer.failed[0].why : '') + (answer.more ? ', more are left' : '');
   }
 
   let toasting = 0;
