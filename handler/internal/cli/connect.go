@@ -33,6 +33,8 @@ func (c *command) connect(ctx context.Context) (closed func() error, err error) 
 		}
 		c.client = &client{base: base, key: key, api: c.Network, timeout: c.wait, note: c.note}
 		return nothing, nil
+	case c.broker:
+		return nothing, wrong("what the broker gave up is asked of an app, which is connected to it: name one with -url or ORDERFLOW_URL")
 	case c.keyFile != "":
 		return nothing, wrong("-key-file is for an app: name it with -url or ORDERFLOW_URL")
 	}

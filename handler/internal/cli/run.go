@@ -7,7 +7,9 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -56,8 +58,13 @@ func (c *command) tellOne(r request, a answer) (int, error) {
 	var text bytes.Buffer // nothing is printed of an answer that turns out to be none
 	p := c.page()
 	p.out = &text
+	code := exitDone
 	if c.tell != nil {
-		if err := c.tell(p, a.body); err != nil {
+		err := c.tell(p, a.body)
+		switch {
+		case errors.Is(err, errLeft):
+			code = exitFailed
+		case err != nil:
 			return 0, failed(r, err)
 		}
 	}
@@ -70,7 +77,7 @@ func (c *command) tellOne(r request, a answer) (int, error) {
 		fmt.Fprint(c.Out, text.String())
 	}
 	if !c.probe {
-		return exitDone, nil
+		return code, nil
 	}
 	h, err := readHealth(a.body)
 	switch {
@@ -95,7 +102,7 @@ func (c *command) tellList(ctx context.Context, r request) (int, error) {
 	if c.proceed != "" {
 		r.query.Set("continuationToken", c.proceed)
 	}
-	told := teller{table: table{page: c.page(), columns: c.list}, form: c.output, whole: whole}
+	told := teller{table: table{page: c.page(), columns: c.list}, form: c.output, whole: whole, name: or(c.items, "items")}
 	for {
 		a, err := c.fetch(ctx, r)
 		if err != nil {
@@ -111,8 +118,12 @@ func (c *command) tellList(ctx context.Context, r request) (int, error) {
 			if next != "" {
 				c.note("there is more: add -all, or -continue " + shell(next))
 			}
-			if c.output == "table" && told.count == 0 && next == "" {
+			if c.output == "table" && told.count == 0 && next == "" && told.unknown == nil {
 				c.note("there are none")
+			}
+			if len(told.unknown) > 0 {
+				c.note("this is not all, for it is not known what there is of " + plain(strings.Join(told.unknown, ", ")))
+				return exitFailed, nil
 			}
 			if c.fail && told.count > 0 {
 				return exitFound, nil
@@ -136,7 +147,10 @@ type teller struct {
 	table
 	form  string
 	whole bool // what follows is all one
+	name  string
 	count int
+	// unknown is what could not be counted, of a list that counts.
+	unknown []string
 }
 
 // tell shows one page.
@@ -158,24 +172,33 @@ func (t *teller) tell(body []byte) error {
 		t.count += bytes.Count(body, []byte("\n"))
 		fmt.Fprintf(t.out, "%s", body)
 	default:
-		var list struct {
-			Items []json.RawMessage `json:"items"`
-		}
+		var list map[string]json.RawMessage
 		if err := decode(body, &list); err != nil {
 			return err
 		}
-		if list.Items == nil {
+		var items []json.RawMessage
+		if json.Unmarshal(list[t.name], &items) != nil || items == nil {
 			return errForeign
 		}
+		var counts map[string]*int
+		if raw := list["counts"]; raw != nil && json.Unmarshal(raw, &counts) != nil {
+			return errForeign
+		}
+		t.unknown = nil
+		for _, name := range slices.Sorted(maps.Keys(counts)) {
+			if counts[name] == nil {
+				t.unknown = append(t.unknown, name)
+			}
+		}
 		before := t.count
-		t.count += len(list.Items)
+		t.count += len(items)
 		switch {
 		case t.form == "table":
-			return t.tellItems(list.Items)
+			return t.tellItems(items)
 		case !t.whole:
 			fmt.Fprintf(t.out, "%s\n", body)
 		default:
-			t.tellWhole(first, before, list.Items)
+			t.tellWhole(first, before, items)
 		}
 	}
 	return nil
@@ -195,7 +218,7 @@ func (t *teller) tellItems(raw []json.RawMessage) error {
 // tellWhole prints a page of the one that all pages become.
 func (t *teller) tellWhole(first bool, before int, items []json.RawMessage) {
 	if first {
-		fmt.Fprint(t.out, `{"items":[`)
+		fmt.Fprintf(t.out, "{%q:[", t.name)
 	}
 	for i, one := range items {
 		if before+i > 0 {

@@ -160,6 +160,41 @@ func tellDone(p *page, body []byte) error {
 	return nil
 }
 
+// errLeft means that not all was done; what was is told.
+var errLeft = errors.New("some are left")
+
+// tellBroughtBack says what became of dead letters.
+func tellBroughtBack(p *page, body []byte) error {
+	var done struct {
+		Action   string         `json:"action"`
+		Handled  int            `json:"handled"`
+		Outcomes map[string]int `json:"outcomes"`
+		Failed   []item         `json:"failed"`
+		More     bool           `json:"more"`
+		Trouble  []string       `json:"trouble"`
+	}
+	if err := decode(body, &done); err != nil {
+		return err
+	}
+	if done.Action == "" {
+		return errForeign
+	}
+	p.say("handled %d", done.Handled)
+	count(p, done.Outcomes)
+	p.section("Left, for they could not be handled", done.Failed, []column{
+		{head: "SUBSCRIPTION", of: []string{"subscription"}}, {head: "ORDER", of: []string{"orderId"}}, {head: "MESSAGE", of: []string{"messageId"}},
+		{head: "TYPE", of: []string{"type"}}, {of: []string{"why"}, note: true},
+	})
+	p.several("Trouble with the broker", done.Trouble)
+	if done.More {
+		p.say("\nThere may be more: the same again, without an -idempotency-key, goes on.")
+	}
+	if len(done.Failed)+len(done.Trouble) > 0 {
+		return errLeft
+	}
+	return nil
+}
+
 // tellRejected shows a rejected message with its body.
 func tellRejected(p *page, body []byte) error {
 	var m struct {

@@ -128,6 +128,34 @@ func TestARejectedMessageIsShownWithItsBody(t *testing.T) {
 	require.Equal(t, exitFailed, sit(always(200, asJSON, `{}`)).run(t, "rejected", "show", "abc"))
 }
 
+func TestWhatWasBroughtBackIsCountedAndWhatIsLeftIsAFailure(t *testing.T) {
+	t.Parallel()
+	d := sit(always(200, asJSON, `{"action":"redrive","handled":3,"outcomes":{"Applied":2,"Duplicate":1},"failed":[],"more":true,"trouble":[]}`))
+	require.Zero(t, d.run(t, "dead-letters", "redrive", "-reason", "r"))
+	require.Equal(t, "handled 3\n  Applied                    2\n  Duplicate                  1\n\nThere may be more: the same again, without an -idempotency-key, goes on.\n", d.out.String())
+	for _, left := range []string{
+		`"failed":[{"subscription":"payment-result","orderId":"o","messageId":"m","type":"PaymentCaptured","why":"busy"}],"trouble":[]`,
+		`"failed":[],"trouble":["the broker is away"]`,
+	} {
+		d := sit(always(200, asJSON, `{"action":"redrive","handled":0,"outcomes":{},"more":false,`+left+`}`))
+		require.Equal(t, exitFailed, d.run(t, "dead-letters", "redrive", "-reason", "r"))
+		require.Contains(t, d.out.String(), "handled 0\n\n")
+		require.Regexp(t, "payment-result  o      m        PaymentCaptured\n      busy|  - the broker is away", d.out.String())
+		require.Empty(t, d.err.String())
+		require.Equal(t, exitFailed, d.run(t, "dead-letters", "redrive", "-reason", "r", "-o", "json"))
+		require.Contains(t, d.out.String(), `{"action":"redrive"`)
+	}
+	list := sit(always(200, asJSON, `{"counts":{},"deadLetters":[{"subscription":"payment-result","orderId":"o","messageId":"m","type":"T","reason":"MaxDeliveryCountExceeded","description":"ten times"}],"next":null}`))
+	require.Equal(t, exitFound, list.run(t, "dead-letters", "list", "-fail"))
+	require.Equal(t, "SUBSCRIPTION    ORDER  MESSAGE  TYPE  SENT\npayment-result  o      m        T     -\n    MaxDeliveryCountExceeded\n    ten times\n", list.out.String())
+	require.Zero(t, list.run(t, "dead-letters", "list", "-all", "-o", "json"))
+	require.True(t, strings.HasPrefix(list.out.String(), `{"deadLetters":[{"subscription"`), "%s", &list.out)
+
+	part := sit(always(200, asJSON, `{"counts":{"order-placed":0,"payment-result":null,"shipment-result":null},"deadLetters":[],"next":null}`))
+	require.Equal(t, exitFailed, part.run(t, "dead-letters", "list"), "nobody knows that there are none")
+	require.Equal(t, "orderflow: this is not all, for it is not known what there is of payment-result, shipment-result\n", part.err.String())
+}
+
 func TestTheSummaryCounts(t *testing.T) {
 	t.Parallel()
 	d := sit(always(200, asJSON, `{"byStatus":{"Completed":12,"AwaitingPayment":3},"backlog":{"waiting":2,"lagMs":61500.5,"dead":1,"blocked":4,"early":5,"overdue":6},"stuck":{"dead":1},"stuckIsPartial":true,"readAt":"2026-07-19T12:00:00Z"}`))

@@ -22,8 +22,11 @@ type verb struct {
 	// list is how a list is told, one line for each item; paged lists are longer
 	// than an answer. What is no list is told by tell.
 	list  []column
+	items string // what the API calls the items; empty for items
 	paged bool
 	tell  func(*page, []byte) error
+	// broker: the app asks its broker, so that a database does not do.
+	broker bool
 	// probe asks how the app is, so that a bad answer is an answer.
 	probe bool
 }
@@ -116,6 +119,16 @@ func verbs() []verb {
 		{group: "rejected", name: "discard", argument: "ID", function: operate, method: post, path: "operations/rejected/{id}/discard", tell: tellDone,
 			says: "give it up"},
 
+		{group: "dead-letters", name: "list", function: look, method: get, path: "operations/dead-letters", list: deadLetterColumns(), items: "deadLetters", paged: true, broker: true,
+			says: "what the broker gave up", query: []field{{flag: "subscription", name: "subscription", says: "only that of a `SUBSCRIPTION`"}}},
+		{group: "dead-letters", name: "redrive", function: operate, method: post, path: "operations/dead-letters/redrive", tell: tellBroughtBack, broker: true,
+			says: "handle it after all and take it out at the broker",
+			body: []field{
+				{flag: "subscription", name: "subscription", says: "only that of a `SUBSCRIPTION`"},
+				{flag: "order", name: "orderId", says: "only that of an `ORDER`"},
+				{flag: "top", name: "top", says: "`MESSAGES` at most"},
+			}},
+
 		{group: "deadlines", name: "list", function: look, method: get, path: "operations/deadlines", list: deadlineColumns(), paged: true,
 			says: "deadlines", query: states("`waiting|sent|recall`: here, with the broker, or to be taken back from it; waiting if not said")},
 
@@ -205,5 +218,13 @@ func rejectedColumns() []column {
 	return []column{
 		{head: "ID", of: []string{"id"}}, {head: "ORDER", of: []string{"orderId"}}, {head: "TYPE", of: []string{"type"}},
 		{head: "TIMES", of: []string{"times"}}, {head: "LAST", of: []string{"lastAt"}, at: true}, {of: []string{"reason"}, note: true},
+	}
+}
+
+func deadLetterColumns() []column {
+	return []column{
+		{head: "SUBSCRIPTION", of: []string{"subscription"}}, {head: "ORDER", of: []string{"orderId"}}, {head: "MESSAGE", of: []string{"messageId"}},
+		{head: "TYPE", of: []string{"type"}}, {head: "SENT", of: []string{"enqueuedAt"}, at: true},
+		{of: []string{"reason"}, note: true}, {of: []string{"description"}, note: true},
 	}
 }
