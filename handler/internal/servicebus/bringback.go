@@ -6,22 +6,14 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 
 	"orderflow/workflow"
 )
 
-const (
-	takenAtOnce = 32
-	// emptyAfter is how long nothing has to come for there to be nothing: what
-	// was seen and does not come is in somebody else's hands.
-	emptyAfter = 2 * time.Second
-	// mostHeld is how many bytes of messages are held at a time that are not
-	// handled, or not yet.
-	mostHeld = 32 << 20
-)
+// takenAtOnce is how many messages are asked for at a time.
+const takenAtOnce = 32
 
 // BringBack has dead letters handled, each order's in the order in which they
 // came, and takes those out that were: nil is what handle returns for them. One
@@ -40,7 +32,7 @@ const (
 func (d *DeadLetters) BringBack(ctx context.Context, which workflow.BringBack, handle func(context.Context, workflow.DeadLetter) error) (more bool, err error) {
 	err = d.open(ctx, which.Subscription, func(r *azservicebus.Receiver) error {
 		b := bringing{
-			receiver: r, which: which, handle: handle,
+			patience: d.patience, room: d.room, receiver: r, which: which, handle: handle,
 			lines: make(map[string][]int64), held: make(map[int64]*azservicebus.ReceivedMessage),
 		}
 		err := b.run(ctx)
@@ -56,6 +48,8 @@ func (d *DeadLetters) BringBack(ctx context.Context, which workflow.BringBack, h
 
 // bringing is one run over the dead letters of a subscription.
 type bringing struct {
+	patience patience
+	room     int
 	receiver *azservicebus.Receiver
 	which    workflow.BringBack
 	handle   func(context.Context, workflow.DeadLetter) error
@@ -74,7 +68,7 @@ type bringing struct {
 }
 
 func (b *bringing) run(ctx context.Context) error {
-	err := browse(ctx, b.receiver, 0, workflow.DeadLettersCounted, func(m *azservicebus.ReceivedMessage) {
+	err := b.patience.browse(ctx, b.receiver, 0, workflow.DeadLettersCounted, func(m *azservicebus.ReceivedMessage) {
 		b.seen++
 		if order := value(m.SessionID); b.which.OrderID == "" || b.which.OrderID == order {
 			b.lines[order] = append(b.lines[order], *m.SequenceNumber)
@@ -83,7 +77,7 @@ func (b *bringing) run(ctx context.Context) error {
 	b.more = b.seen == workflow.DeadLettersCounted
 	for got := 0; err == nil && got < b.seen && b.goesOn(ctx); {
 		var taken []*azservicebus.ReceivedMessage
-		if taken, err = receive(ctx, b.receiver, min(takenAtOnce, b.seen-got)); len(taken) == 0 {
+		if taken, err = b.patience.receive(ctx, b.receiver, min(takenAtOnce, b.seen-got)); len(taken) == 0 {
 			break
 		}
 		got += len(taken)
@@ -99,7 +93,7 @@ func (b *bringing) run(ctx context.Context) error {
 }
 
 func (b *bringing) goesOn(ctx context.Context) bool {
-	return ctx.Err() == nil && b.lost == nil && b.done < b.which.Top && b.size < mostHeld && len(b.lines) > 0
+	return ctx.Err() == nil && b.lost == nil && b.done < b.which.Top && b.size < b.room && len(b.lines) > 0
 }
 
 func (b *bringing) hold(m *azservicebus.ReceivedMessage) {
@@ -140,7 +134,7 @@ func (b *bringing) one(ctx context.Context, m *azservicebus.ReceivedMessage) boo
 	if locked.Err() != nil || b.handle(locked, deadLetter(b.which.Subscription, m)) != nil {
 		return false
 	}
-	telling, told := context.WithTimeout(context.WithoutCancel(ctx), answerTimeout)
+	telling, told := context.WithTimeout(context.WithoutCancel(ctx), b.patience.answer)
 	defer told()
 	if err := b.receiver.CompleteMessage(telling, m, nil); err != nil {
 		b.more = true // it is there still, or again, and a duplicate next time
@@ -155,7 +149,7 @@ func (b *bringing) one(ctx context.Context, m *azservicebus.ReceivedMessage) boo
 // giveBack ends the locks of what is held. Those for which there is no time end
 // by themselves.
 func (b *bringing) giveBack(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.patience.answer)
 	defer cancel()
 	for _, sequence := range slices.Sorted(maps.Keys(b.held)) {
 		err := b.receiver.AbandonMessage(ctx, b.held[sequence], nil)
@@ -172,8 +166,8 @@ func lockLost(err error) bool {
 
 // receive takes up to so many messages that nobody else has; none if there are
 // none.
-func receive(ctx context.Context, r *azservicebus.Receiver, most int) (got []*azservicebus.ReceivedMessage, err error) {
-	waiting, cancel := context.WithTimeout(ctx, emptyAfter)
+func (p patience) receive(ctx context.Context, r *azservicebus.Receiver, most int) (got []*azservicebus.ReceivedMessage, err error) {
+	waiting, cancel := context.WithTimeout(ctx, p.empty)
 	defer cancel()
 	defer contain(&err)
 	got, err = r.ReceiveMessages(waiting, most, nil)

@@ -13,12 +13,9 @@ import (
 	"orderflow/workflow"
 )
 
-// How much is asked of the broker at a time.
 const (
+	// peekedAtOnce is how many are asked for at a time.
 	peekedAtOnce = 250
-	// answerTimeout bounds each look at the dead letters of a subscription, and
-	// each message that is settled: a broker that is away is not waited for.
-	answerTimeout = 5 * time.Second
 	// goodbyeTimeout bounds the closing of what was opened. The broker notices in
 	// any case.
 	goodbyeTimeout = time.Second
@@ -31,9 +28,23 @@ const (
 type DeadLetters struct {
 	connection Connection
 	topic      string
+	patience   patience
+	// room is how many bytes of messages a run holds at a time that are not
+	// handled, or not yet.
+	room int
 
 	mu     sync.Mutex
 	client *azservicebus.Client
+}
+
+// patience is how long the broker is waited for.
+type patience struct {
+	// answer bounds each look at the dead letters of a subscription, and each
+	// message that is settled.
+	answer time.Duration
+	// empty is how long nothing has to come for there to be nothing: what was
+	// seen and does not come is in somebody else's hands.
+	empty time.Duration
 }
 
 // NewDeadLetters prepares to look. Nothing is dialled yet.
@@ -42,14 +53,18 @@ func NewDeadLetters(c Connection, topic string) (*DeadLetters, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &DeadLetters{connection: c, topic: topic, client: client}, nil
+	return &DeadLetters{
+		connection: c, topic: topic, client: client,
+		patience: patience{answer: 5 * time.Second, empty: 2 * time.Second},
+		room:     32 << 20,
+	}, nil
 }
 
 // Count counts the dead letters of a subscription, up to
 // workflow.DeadLettersCounted.
 func (d *DeadLetters) Count(ctx context.Context, subscription string) (n int, err error) {
 	err = d.open(ctx, subscription, func(r *azservicebus.Receiver) error {
-		return browse(ctx, r, 0, workflow.DeadLettersCounted, func(*azservicebus.ReceivedMessage) { n++ })
+		return d.patience.browse(ctx, r, 0, workflow.DeadLettersCounted, func(*azservicebus.ReceivedMessage) { n++ })
 	})
 	if err != nil {
 		return 0, fmt.Errorf("count the dead letters of %s: %w", subscription, err)
@@ -61,7 +76,7 @@ func (d *DeadLetters) Count(ctx context.Context, subscription string) (n int, er
 // them at most, without their bodies. They stay where they are.
 func (d *DeadLetters) List(ctx context.Context, subscription string, from int64, most int) (all []workflow.DeadLetter, err error) {
 	err = d.open(ctx, subscription, func(r *azservicebus.Receiver) error {
-		return browse(ctx, r, from, most, func(m *azservicebus.ReceivedMessage) {
+		return d.patience.browse(ctx, r, from, most, func(m *azservicebus.ReceivedMessage) {
 			letter := deadLetter(subscription, m)
 			letter.Body = nil
 			all = append(all, letter)
@@ -135,9 +150,9 @@ func (d *DeadLetters) Close(ctx context.Context) error {
 // browse calls each with the dead letters from a sequence number on, in their
 // order, most of them at most. Those that somebody has locked or set aside are
 // among them.
-func browse(ctx context.Context, r *azservicebus.Receiver, from int64, most int, each func(*azservicebus.ReceivedMessage)) error {
+func (p patience) browse(ctx context.Context, r *azservicebus.Receiver, from int64, most int, each func(*azservicebus.ReceivedMessage)) error {
 	for n := 0; n < most; {
-		got, err := peek(ctx, r, from, min(most-n, peekedAtOnce))
+		got, err := p.peek(ctx, r, from, min(most-n, peekedAtOnce))
 		if err != nil {
 			return err
 		}
@@ -157,8 +172,8 @@ func browse(ctx context.Context, r *azservicebus.Receiver, from int64, most int,
 	return nil
 }
 
-func peek(ctx context.Context, r *azservicebus.Receiver, from int64, most int) (got []*azservicebus.ReceivedMessage, err error) {
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+func (p patience) peek(ctx context.Context, r *azservicebus.Receiver, from int64, most int) (got []*azservicebus.ReceivedMessage, err error) {
+	ctx, cancel := context.WithTimeout(ctx, p.answer)
 	defer cancel()
 	defer contain(&err)
 	return r.PeekMessages(ctx, most, &azservicebus.PeekMessagesOptions{FromSequenceNumber: &from})
