@@ -75,7 +75,7 @@ func (b *bringing) run(ctx context.Context) error {
 		}
 	})
 	b.more = b.seen == workflow.DeadLettersCounted
-	for got := 0; err == nil && got < b.seen && b.goesOn(ctx); {
+	for got := 0; err == nil && got < b.seen && b.size < b.room && b.goesOn(ctx); {
 		var taken []*azservicebus.ReceivedMessage
 		if taken, err = b.patience.receive(ctx, b.receiver, min(takenAtOnce, b.seen-got)); len(taken) == 0 {
 			break
@@ -93,7 +93,7 @@ func (b *bringing) run(ctx context.Context) error {
 }
 
 func (b *bringing) goesOn(ctx context.Context) bool {
-	return ctx.Err() == nil && b.lost == nil && b.done < b.which.Top && b.size < b.room && len(b.lines) > 0
+	return ctx.Err() == nil && b.lost == nil && b.done < b.which.Top && len(b.lines) > 0
 }
 
 func (b *bringing) hold(m *azservicebus.ReceivedMessage) {

@@ -242,6 +242,17 @@ func TestNoMoreIsHeldAtATimeThanThereIsRoomFor(t *testing.T) {
 	require.Empty(t, b.dead())
 }
 
+func TestWhatIsLargerThanThereIsRoomForIsHandledAllTheSame(t *testing.T) {
+	t.Parallel()
+	b := serve(t, nil)
+	d := deadLetters(t, b.connection())
+	d.room = 1
+	b.giveUp(mixed(2, 3)...)
+	by := &desk{}
+	require.False(t, bringBack(t, d, all, by))
+	require.Len(t, by.handled, 6)
+}
+
 func TestARunEndsWithItsContextAndGivesBackWhatItHas(t *testing.T) {
 	t.Parallel()
 	b := serve(t, nil)
