@@ -212,7 +212,7 @@ ORDER BY o.updated_at, o.order_id;`,
 FROM dbo.orders AS o WHERE o.order_id = CAST(? AS nvarchar(96));`,
 
 	journal: `SELECT decided_at, message_id, message_type, parent_id, outcome, reason, from_status, to_status, version, emitted,
-  function, CASE WHEN message_type IN (N'CancellationRequested', N'Retry', N'ResolveCancelled', N'ResolveCompleted') THEN body END AS said
+  [function], CASE WHEN message_type IN (N'CancellationRequested', N'Retry', N'ResolveCancelled', N'ResolveCompleted') THEN body END AS said
 FROM dbo.journal WHERE order_id = CAST(? AS nvarchar(96)) ORDER BY revision, place;`,
 
 	outbox: `SELECT message_id, message_type, conversation, parent_id, origin_id, traceparent, purpose, due_at, body,
