@@ -125,6 +125,13 @@ func TestTheGuideToTheCommandLineIsTrue(t *testing.T) {
 		require.Equal(t, found[2], v.method+" /api/"+v.path)
 		shown[v.String()] = true
 	}
+	readme, err := os.ReadFile("../../../README.md")
+	require.NoError(t, err)
+	some := row.FindAllString(string(readme), -1)
+	require.Greater(t, len(some), 5)
+	for _, line := range some {
+		require.Contains(t, guide, line+"\n", "the README's rows are the guide's")
+	}
 	for _, v := range verbs() {
 		require.Contains(t, guide, v.String())
 		if !strings.HasPrefix(v.says, "the same as ") {
