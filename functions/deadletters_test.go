@@ -223,10 +223,12 @@ func TestABrokerThatIsAwayOrSilentNeitherSlowsNorFailsReadiness(t *testing.T) {
 		}
 		require.Equal(t, began, time.Now())
 		time.Sleep(31 * time.Second) // by then the count has been given up
+		synctest.Wait()
 		require.Equal(t, len(functions.Subscriptions()), p.counted)
 		answer := send(h, newRequest(t, http.MethodGet, "/api/health/ready", http.NoBody))
 		require.JSONEq(t, `{"status":"ready","degraded":[],"unknown":["how many messages the broker gave up"]}`, answer.Body.String())
 		time.Sleep(time.Minute)
+		synctest.Wait()
 
 		p.counted, a.Now = 0, nil
 		h = a.Handler()
