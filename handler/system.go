@@ -9,10 +9,12 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -160,12 +162,28 @@ func (l *localSystem) together(ctx context.Context) error {
 
 // serveSite serves the host's HTTP triggers until ctx ends.
 func (l *localSystem) serveSite(ctx context.Context) error {
-	site := &http.Server{Handler: l.host, ReadHeaderTimeout: 30 * time.Second}
+	site := &http.Server{Handler: calledByItsName(l.host), ReadHeaderTimeout: 30 * time.Second}
 	defer context.AfterFunc(ctx, func() { _ = site.Close() })()
 	if err := site.Serve(l.front); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil
+}
+
+// calledByItsName serves who asks for this machine. No key is asked for here, so
+// a page of some other site must not get in by having its name lead to loopback.
+func calledByItsName(site http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name := r.Host
+		if host, _, err := net.SplitHostPort(name); err == nil {
+			name = host
+		}
+		if address, err := netip.ParseAddr(strings.Trim(name, "[]")); name != "localhost" && (err != nil || !address.IsLoopback()) {
+			http.Error(w, "local mode answers to localhost and 127.0.0.1, and to no other name", http.StatusMisdirectedRequest)
+			return
+		}
+		site.ServeHTTP(w, r)
+	})
 }
 
 // late is how long a late answer takes: well after the deadline has passed.
