@@ -21,13 +21,31 @@ import (
 func classify(err error) error {
 	switch {
 	case tooLarge(err):
-		return fmt.Errorf("%w: %w", workflow.ErrNeverAccepted, err)
+		return fmt.Errorf("%w: %w", workflow.ErrNeverAccepted, inWords(err))
 	case refusesMessage(err):
-		return fmt.Errorf("%w: %w", workflow.ErrMessageRefused, err)
+		return fmt.Errorf("%w: %w", workflow.ErrMessageRefused, inWords(err))
 	default:
-		return err
+		return inWords(err)
 	}
 }
+
+// inWords is an error as people read it who see it beside an order: what the
+// broker said, where the library shows how it holds that.
+func inWords(err error) error {
+	var said *amqp.Error
+	if !errors.As(err, &said) {
+		return err
+	}
+	return spoken{err, fmt.Sprintf("%s (%s)", said.Description, said.Condition)}
+}
+
+type spoken struct {
+	error
+	words string
+}
+
+func (s spoken) Error() string { return s.words }
+func (s spoken) Unwrap() error { return s.error }
 
 // classifyAnswer is classify for the answer to a request, to schedule or to
 // cancel, of which only the status is known.

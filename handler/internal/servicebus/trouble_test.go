@@ -251,6 +251,9 @@ func TestOnlySomeAnswersToAMessageAreAboutIt(t *testing.T) {
 			sequences, err := s.Send(within(t, 10*time.Second), out)
 			require.Empty(t, sequences)
 			require.ErrorContains(t, err, string(condition))
+			if about && !hidden(condition) {
+				require.ErrorContains(t, err, ": no, not even *Error{Condition: amqp:not-allowed, x} ("+string(condition)+")")
+			}
 			require.Equal(t, about, errors.Is(err, workflow.ErrMessageRefused), "%v", err)
 			require.Equal(t, condition == "amqp:link:message-size-exceeded", errors.Is(err, workflow.ErrNeverAccepted), "%v", err)
 			sound.Store(true)
