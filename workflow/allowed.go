@@ -49,6 +49,9 @@ func Allowed(s Story) []Possible {
 		if d.State != DispatchDead && d.State != DispatchSent {
 			continue
 		}
+		if d.Type == CancelOrder && d.State == DispatchSent {
+			continue // nobody answers it, so it is not one whose answer is missing
+		}
 		awaited := o.Awaits(d.ID)
 		if awaited {
 			all = append(all, Possible{Action: "send-again", Target: d.ID})

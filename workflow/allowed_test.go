@@ -30,6 +30,8 @@ func TestAnOperatorIsOfferedWhatIsPossible(t *testing.T) {
 	}
 	deadline := sent("payment-timeout:1")
 	deadline.Purpose = workflow.PaymentTimeout
+	cancelOrder := sent("cancel-order:1")
+	cancelOrder.Type = workflow.CancelOrder
 	for name, c := range map[string]struct {
 		in      scene
 		outbox  []workflow.Dispatch
@@ -61,7 +63,11 @@ func TestAnOperatorIsOfferedWhatIsPossible(t *testing.T) {
 		"an undo failed":            {in: refundFails, want: []string{"retry", "resolve to cancelled", "resolve to completed"}},
 		"an undo was not answered":  {in: goodsOverdue, outbox: []workflow.Dispatch{sent("release-inventory:1")}, want: []string{"resolve to cancelled", "resolve to completed", "send-again release-inventory:1", "discard release-inventory:1"}},
 		"it ended well":             {in: delivered},
-		"it was cancelled":          {in: byHand},
+		"it was cancelled":          {in: byHand, outbox: []workflow.Dispatch{cancelOrder}},
+		"its customer cannot be told": {
+			in: byHand, outbox: []workflow.Dispatch{in(cancelOrder, workflow.DispatchDead)},
+			want: []string{"send-again cancel-order:1", "discard cancel-order:1"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
