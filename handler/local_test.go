@@ -219,6 +219,17 @@ func TestARunThatIsStoppedBeforeItsEndIsNotTakenForAGoodOne(t *testing.T) {
 	require.NotContains(t, p.stderr.String(), "context canceled")
 }
 
+func TestAFailedUndoOfASampleIsTriedAgainAndThatOfAnyOtherOrderIsLeftToWhoeverPlacedIt(t *testing.T) {
+	t.Parallel()
+	stuck := workflow.Order{ID: "order-9-refund-fails", Status: workflow.NeedsAttention, Effects: []workflow.Effect{{State: workflow.EffectFailed}}}
+	require.True(t, retried(stuck))
+	other := stuck
+	other.ID = "order-42"
+	require.False(t, retried(other))
+	stuck.Effects = nil
+	require.False(t, retried(stuck))
+}
+
 func TestTheSampleOrdersCoverEveryEnding(t *testing.T) {
 	t.Parallel()
 	endings := make(map[workflow.Status]bool)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -107,9 +108,10 @@ func (l *localSystem) tell(ctx context.Context, db *store.Store) error {
 	return nil
 }
 
-// operate plays the operator: a refund that failed is tried again.
+// operate plays the operator of the samples: a refund that failed is tried again.
+// Of all other orders whoever placed them is the operator.
 func (l *localSystem) operate(ctx context.Context, db *store.Store, o workflow.Order) error {
-	if o.Status != workflow.NeedsAttention || !failedUndo(o) {
+	if o.Status != workflow.NeedsAttention || !retried(o) {
 		return nil
 	}
 	retry, err := workflow.Envelope{
@@ -125,6 +127,11 @@ func (l *localSystem) operate(ctx context.Context, db *store.Store, o workflow.O
 	}
 	l.story.heard(o.ID)
 	return nil
+}
+
+// retried reports whether local mode will try again what failed of an order.
+func retried(o workflow.Order) bool {
+	return failedUndo(o) && slices.ContainsFunc(simulation.Samples(), func(s simulation.Sample) bool { return s.OrderID == o.ID })
 }
 
 func failedUndo(o workflow.Order) bool {
@@ -162,7 +169,7 @@ func (l *localSystem) finished(ctx context.Context, db *store.Store) (bool, erro
 		return false, err
 	}
 	for _, o := range orders {
-		if !o.Status.AtRest() || failedUndo(o) {
+		if !o.Status.AtRest() || retried(o) {
 			return false, nil
 		}
 	}
@@ -177,7 +184,7 @@ func (l *localSystem) restless(ctx context.Context, db *store.Store) error {
 	}
 	var names []string
 	for _, o := range orders {
-		if !o.Status.AtRest() || failedUndo(o) {
+		if !o.Status.AtRest() || retried(o) {
 			names = append(names, o.ID+" is "+string(o.Status))
 		}
 	}
