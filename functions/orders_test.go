@@ -160,6 +160,17 @@ func TestAnOrderThatCannotBePlacedNowMayBeSentAgain(t *testing.T) {
 	}
 }
 
+func TestTheLargestOrderIsTakenAndLeavesRoomForWhatItSends(t *testing.T) {
+	t.Parallel()
+	const largest = functions.DefaultMaxBody * 7 / 8
+	w := world{handle: func(_ context.Context, m workflow.Message) (workflow.Decision, error) {
+		return workflow.Decision{Outcome: workflow.Applied, To: workflow.AwaitingInventory, Version: 1}, nil
+	}}
+	for size, want := range map[int]int{largest: 202, largest + 1: 413} {
+		require.Equal(t, want, send(w.app().Handler(), order(t, placedBody+strings.Repeat(" ", size-len(placedBody)))).Code, "%d bytes", size)
+	}
+}
+
 func TestARequestThatIsNoOrderIsRefusedAndSaysWhy(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -179,7 +190,7 @@ func TestARequestThatIsNoOrderIsRefusedAndSaysWhy(t *testing.T) {
 		"a missing field":    {order(t, `{"orderId":"order-42","customerId":"c"}`), 400, "the field currency is missing"},
 		"a price in floats":  {order(t, strings.Replace(placedBody, "12990", "129.90", 1)), 400, "the field amount must be"},
 		"deeply nested":      {order(t, `{"orderId":"order-42","x":`+strings.Repeat("[", 99)+strings.Repeat("]", 99)+`}`), 400, "nested"},
-		"too large":          {order(t, placedBody+strings.Repeat(" ", functions.DefaultMaxBody)), 413, "262144"},
+		"too large":          {order(t, placedBody+strings.Repeat(" ", functions.DefaultMaxBody*7/8)), 413, "229376"},
 		"a form":             {order(t, placedBody), 415, "Content-Type"},
 		"of no type":         {order(t, placedBody), 415, "Content-Type"},
 		"broken off":         {order(t, ""), 400, "broke off"},

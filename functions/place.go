@@ -90,9 +90,12 @@ func readOrder(a App, r *http.Request, rec *record) (workflow.Envelope, *problem
 			"send one key, the same whenever the same order is sent, or none")
 	}
 
-	e.Body, err = a.read(r, rec, int64(a.MaxBody))
+	// What an order asks for is sent on, and has to fit beside the properties into
+	// a message that is no larger.
+	largest := a.MaxBody - a.MaxBody/8
+	e.Body, err = a.read(r, rec, int64(largest))
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-		return bad(http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is larger than %d bytes", a.MaxBody), "send a smaller order, or several")
+		return bad(http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is larger than %d bytes", largest), "send a smaller order, or several")
 	}
 	if errors.Is(err, workflow.ErrTransient) {
 		return e, nil, err
