@@ -100,7 +100,9 @@ func (f *packageFlags) build(ctx context.Context, stderr io.Writer) ([]byte, err
 	built := filepath.Join(dir, "handler")
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid=", "-o", built, "./handler")
 	cmd.Dir, cmd.Stdout, cmd.Stderr = f.root, stderr, stderr
-	cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH="+f.arch, "CGO_ENABLED=0", "GOFLAGS=", "GOAMD64=v1", "GOARM64=v8.0")
+	cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH="+f.arch, "CGO_ENABLED=0", "GOAMD64=v1", "GOARM64=v8.0",
+		"GOFLAGS=-mod=readonly", // the default: an empty one would be looked up in what go env -w wrote
+		"GOWORK=off", "GOFIPS140=off", "GOEXPERIMENT=")
 	if err := cmd.Run(); err != nil {
 		return nil, fmt.Errorf("go build: %w", err)
 	}
@@ -110,13 +112,15 @@ func (f *packageFlags) build(ctx context.Context, stderr io.Writer) ([]byte, err
 // writeFolder writes entries into a folder in the place of an earlier package. It
 // takes nothing away that is no part of one.
 func writeFolder(dir string, entries []project.Entry) error {
-	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+	err := filepath.WalkDir(dir, func(file string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
-		name, err := filepath.Rel(dir, path)
-		if slash := filepath.ToSlash(name); slash != project.Executable && filepath.Base(name) != "function.json" && slash != "host.json" {
-			return fmt.Errorf("%s is no part of a package: name a folder that is empty, or is not there", path)
+		name, err := filepath.Rel(dir, file)
+		name = filepath.ToSlash(name)
+		_, below, _ := strings.Cut(name, "/")
+		if below != "function.json" && name != project.Executable && name != "host.json" && !strings.HasPrefix(filepath.Base(file), unfinished) {
+			return fmt.Errorf("%s is no part of a package: name a folder that is empty, or is not there", file)
 		}
 		return err
 	})
@@ -134,13 +138,17 @@ func writeFolder(dir string, entries []project.Entry) error {
 	return nil
 }
 
+// unfinished begins the name of a file that is being written, or was by a
+// program that was killed.
+const unfinished = ".orderflow-"
+
 // writeWhole writes a file in the place of the one that is there, if any: all of
 // it or nothing.
 func writeWhole(path string, data []byte, mode fs.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	file, err := os.CreateTemp(filepath.Dir(path), ".orderflow-*")
+	file, err := os.CreateTemp(filepath.Dir(path), unfinished+"*")
 	if err != nil {
 		return err
 	}

@@ -83,7 +83,7 @@ func tree(t *testing.T, dir string) map[string]string {
 func TestThePackageIsTheSameEachTimeAndHoldsWhatTheHostReadsAndTheProgram(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "app")
-	for _, name := range []string{"retired/function.json", "handler/handler", "host.json"} { // of an earlier package
+	for _, name := range []string{"retired/function.json", "handler/handler", "host.json", "handler/.orderflow-1"} { // of an earlier package, which was killed
 		require.NoError(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o700))
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
 	}
@@ -106,6 +106,20 @@ func TestThePackageIsTheSameEachTimeAndHoldsWhatTheHostReadsAndTheProgram(t *tes
 	}
 	require.Len(t, held, len(want), "and nothing else")
 	require.Equal(t, held, tree(t, dir), "the folder holds the same")
+}
+
+// It is not parallel: it changes the environment.
+func TestThePackageDoesNotDependOnHowGoIsSetUpHere(t *testing.T) {
+	plain := packaged(t)
+	written := filepath.Join(t.TempDir(), "env")
+	require.NoError(t, os.WriteFile(written, []byte("GOFLAGS=-gcflags=all=-N\n"), 0o600))
+	for name, value := range map[string]string{
+		"GOENV": written, "GOFLAGS": "", "GOWORK": filepath.Join(t.TempDir(), "go.work"), "GOFIPS140": "latest", "GOEXPERIMENT": "jsonv2",
+		"GOOS": "windows", "CGO_ENABLED": "1", "GOAMD64": "v3",
+	} {
+		t.Setenv(name, value)
+	}
+	require.True(t, bytes.Equal(plain, packaged(t)))
 }
 
 func TestTheUnpackedPackageTakesAnOrderToItsEnd(t *testing.T) {
@@ -186,6 +200,8 @@ func TestAFolderThatHoldsSomethingElseIsLeftAlone(t *testing.T) {
 	require.FileExists(t, kept)
 	require.Error(t, writeFolder(kept, nil), "a file is no folder")
 	require.FileExists(t, kept)
+	require.NoError(t, os.Rename(kept, filepath.Join(filepath.Dir(kept), "function.json")))
+	require.ErrorContains(t, writeFolder(filepath.Dir(kept), nil), "function.json is no part of a package", "the folder of one function")
 }
 
 func TestABadFlagOfPackageIsNamed(t *testing.T) {
