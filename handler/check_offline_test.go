@@ -33,6 +33,9 @@ func projectFiles(t *testing.T) fstest.MapFS {
 	files := fstest.MapFS{}
 	paths, err := filepath.Glob("../*/function.json")
 	require.NoError(t, err)
+	templates, err := filepath.Glob("../infra/*.bicep")
+	require.NoError(t, err)
+	paths = append(paths, templates...)
 	for _, name := range []string{"host.json", ".funcignore", "local.settings.json.example", "infra/topics.json", "infra/settings.json", "emulator/config.json"} {
 		paths = append(paths, filepath.Join("..", name))
 	}
@@ -212,6 +215,15 @@ func TestEachDisagreementOfTheFilesIsNamed(t *testing.T) {
 		{"the emulator locks for longer", in("emulator/config.json", `"LockDuration": "PT1M"`, `"LockDuration": "PT2M"`), []string{"emulator/config.json: orders/order-placed: …lock duration must be PT1M, is PT2M"}},
 		{"the emulator filters by SQL", in("emulator/config.json", `"Correlation"`, `"Sql"`), []string{"emulator/config.json: orders/order-placed: …the rule OrderPlaced must be a correlation"}},
 		{"the emulator filters for something else", in("emulator/config.json", `"Label": "OrderPlaced"`, `"Label": "Placed"`), []string{"emulator/config.json: orders/order-placed: …subjects must be OrderPlaced, is Placed"}},
+
+		// The templates.
+		{"a template says the topics itself", in("infra/messaging.bicep", "loadJsonContent('topics.json').topics", "[{ name: 'orders' }]"), []string{"infra/*.bicep: …no template loads infra/topics.json: have a template read it"}},
+		{"other settings are deployed", in("infra/app.bicep", "loadJsonContent('settings.json')", "loadJsonContent('../settings.json')"), []string{"infra/*.bicep: …no template loads infra/settings.json"}},
+		{"a comment loads the settings", in("infra/app.bicep", "items(loadJsonContent('settings.json'))", "items({}) // loadJsonContent('settings.json')\n"), []string{"infra/*.bicep: …no template loads infra/settings.json"}},
+		{"a template says a lock's length itself", in("infra/subscription.bicep", "subscription.lockDuration", "'PT5M'"), []string{"infra/*.bicep: …no template reads subscription.lockDuration of infra/topics.json"}},
+		{"a template says itself how long a topic remembers", in("infra/topic.bicep", "topic.duplicateDetection", "'PT1M'"), []string{"infra/*.bicep: …no template reads topic.duplicateDetection"}},
+		{"a template reads what nobody says", in("infra/subscription.bicep", "subscription.maxDeliveryCount", "subscription.maxDeliveryCounts"), []string{"infra/*.bicep: …no template reads subscription.maxDeliveryCount of"}},
+		{"no subject has a rule", in("infra/subscription.bicep", "in subscription.subjects", "in []"), []string{"infra/*.bicep: …no template reads subscription.subjects"}},
 
 		// What is published.
 		{"nothing says what is published", gone(".funcignore"), []string{".funcignore: …put it back"}},

@@ -23,6 +23,7 @@ const (
 	topicsFile   = "infra/topics.json"
 	settingsFile = "infra/settings.json"
 	emulatorFile = "emulator/config.json"
+	templates    = "infra/*.bicep"
 )
 
 // Executable is the program's path in the project and in the package:
@@ -99,6 +100,7 @@ func Check(root fs.FS, f Facts) []Finding {
 	c.host()
 	c.settings()
 	c.topics()
+	c.loaded()
 	c.ignored()
 	return c.found
 }
