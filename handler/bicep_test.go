@@ -27,7 +27,7 @@ var bicepKnows = []string{
 	"string", "int", "bool", "object", "array", "true", "false", "null", "if", "for", "in", "existing",
 	"description", "minLength", "maxLength", "minValue", "maxValue", "allowed", "batchSize",
 	"resourceGroup", "subscriptionResourceId", "tenant", "guid", "uniqueString", "loadJsonContent", "json",
-	"union", "items", "map", "filter", "toObject", "empty", "startsWith",
+	"union", "items", "map", "filter", "toObject", "empty", "startsWith", "split", "last",
 }
 
 var (

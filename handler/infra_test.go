@@ -184,6 +184,7 @@ func TestTheTemplatesMakeWhatTheGuaranteesRestOn(t *testing.T) {
 		{"messaging", "disableLocalAuth: true", "no key lets anybody in"},
 		{"monitoring", "DisableLocalAuth: true", "no key lets anybody in"},
 		{"data", "azureADOnlyAuthentication: true", "no password lets anybody in"},
+		{"data", "minCapacity: serverless ? json(vCores < 5 ? '0.5' : '${vCores / 8}.${vCores % 8 * 125}') : null", "a larger size, of which half a core is not allowed, can be deployed"},
 		{"data", "autoPauseDelay: serverless ? -1 : null", "the database is there when a timer reads it"},
 	} {
 		require.Contains(t, document(t, "infra/"+c.file+".bicep"), c.says, c.why)

@@ -28,6 +28,7 @@ param administratorObjectId string
 param administratorType string
 
 var serverless = startsWith(sku, 'GP_S_')
+var vCores = serverless ? int(last(split(sku, '_'))) : 0
 
 resource server 'Microsoft.Sql/servers@2023-08-01' = {
   name: 'sql-orderflow-${token}'
@@ -67,7 +68,8 @@ resource database 'Microsoft.Sql/servers/databases@2023-08-01' = {
   properties: {
     requestedBackupStorageRedundancy: 'Geo'
     autoPauseDelay: serverless ? -1 : null
-    minCapacity: serverless ? json('0.5') : null
+    // The least that its size allows: half a core, and of more than four an eighth.
+    minCapacity: serverless ? json(vCores < 5 ? '0.5' : '${vCores / 8}.${vCores % 8 * 125}') : null
   }
 }
 
