@@ -110,6 +110,10 @@ func TestEachDisagreementOfTheFilesIsNamed(t *testing.T) {
 	}{
 		// host.json
 		{"there is no host.json", gone("host.json"), []string{"host.json: …: run it in the project's root"}},
+		{"it is another folder", func(_ *testing.T, files fstest.MapFS, _ *project.Facts) { clear(files) }, []string{"host.json: …: run it in the project's root"}},
+		{"no function has a folder", func(_ *testing.T, files fstest.MapFS, _ *project.Facts) {
+			maps.DeleteFunc(files, func(name string, _ *fstest.MapFile) bool { return strings.HasSuffix(name, "/function.json") })
+		}, []string{"host.json: no folder holds a function.json: run it in the project's root"}},
 		{"another program is started", in("host.json", `"handler/handler"`, `"handler"`), []string{"host.json: customHandler.description.defaultExecutablePath: …must be handler/handler"}},
 		{"it is started elsewhere", in("host.json", `"workingDirectory": ""`, `"workingDirectory": "bin"`), []string{"host.json: customHandler.description.workingDirectory: …must be empty"}},
 		{"it is started with arguments", in("host.json", `"arguments": []`, `"arguments": ["local"]`), []string{"host.json: customHandler.description.arguments: …is local"}},

@@ -2,7 +2,6 @@ package project
 
 import (
 	"encoding/json"
-	"errors"
 	"io/fs"
 	"regexp"
 	"slices"
@@ -23,8 +22,8 @@ func (c *check) host() {
 	app, err := funchost.Load(c.root, c.setting)
 	for _, fault := range faults(err) {
 		where, what, cut := strings.Cut(fault.Error(), ": ")
-		if errors.Is(fault, fs.ErrNotExist) || !cut {
-			c.find(hostFile, "run it in the project's root, or name that with -root", "%v", fault)
+		if !cut {
+			c.find(hostFile, inTheRoot, "%v", fault)
 			return
 		}
 		c.find(where, "", "%s", what)

@@ -97,6 +97,9 @@ func (f Finding) String() string {
 // well.
 func Check(root fs.FS, f Facts) []Finding {
 	c := &check{Facts: f, root: root}
+	if _, ok := c.read(hostFile, inTheRoot); !ok {
+		return c.found // another folder, of which nothing else need be said
+	}
 	c.host()
 	c.settings()
 	c.topics()
@@ -115,6 +118,9 @@ type check struct {
 func (c *check) find(where, do, format string, args ...any) {
 	c.found = append(c.found, Finding{Where: where, What: fmt.Sprintf(format, args...), Do: do})
 }
+
+// inTheRoot is what to do when the folder is none of a project.
+const inTheRoot = "run it in the project's root, or name that with -root"
 
 // functionFile is where the function of a name is declared.
 func functionFile(name string) string { return name + "/function.json" }
