@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -91,7 +90,7 @@ func madeLooks(name string, want project.Topic, made servicebus.MadeTopic, err e
 	case err != nil:
 		return []look{wrong(name, err, "see whether the network lets HTTPS through")}
 	}
-	got, odd := asTopic(want.Name, made)
+	got, odd := asTopic(want, made)
 	for _, what := range odd {
 		all = append(all, wrong(name, errors.New(what), asDeclared))
 	}
@@ -99,30 +98,37 @@ func madeLooks(name string, want project.Topic, made servicebus.MadeTopic, err e
 		all = append(all, wrong(name, errors.New(strings.TrimPrefix(f.Where, "it: ")+": "+f.What), f.Do))
 	}
 	if len(all) == 0 {
-		all = []look{well(name, fmt.Sprintf("as declared, with %d subscriptions", len(got.Subscriptions)))}
+		all = []look{well(name, "as declared, subscriptions and rules too")}
 	}
 	return all
 }
 
 // asTopic is a topic that was made as one is declared, and what of it could not
-// be declared.
-func asTopic(name string, made servicebus.MadeTopic) (t project.Topic, odd []string) {
+// be declared. Of subscriptions that are not wanted nothing is odd.
+func asTopic(want project.Topic, made servicebus.MadeTopic) (t project.Topic, odd []string) {
 	span := func(text string) (s project.Span) {
 		if err := s.UnmarshalText([]byte(text)); err != nil && text != "" {
 			odd = append(odd, err.Error())
 		}
 		return s
 	}
-	t = project.Topic{Name: name, DuplicateDetection: span(made.DuplicateDetection)}
+	t = project.Topic{Name: want.Name, DuplicateDetection: span(made.DuplicateDetection)}
 	for _, m := range made.Subscriptions {
+		if !slices.ContainsFunc(want.Subscriptions, func(s project.Subscription) bool { return s.Name == m.Name }) {
+			continue
+		}
 		t.Subscriptions = append(t.Subscriptions, project.Subscription{
 			Name: m.Name, RequiresSession: m.Sessions, MaxDeliveryCount: m.MaxDeliveryCount, LockDuration: span(m.LockDuration), Subjects: m.Subjects,
 		})
+		name := want.Name + "/" + m.Name
 		if !m.DeadLetters {
-			odd = append(odd, fmt.Sprintf("%s/%s: a message that expires is dropped unseen", name, m.Name))
+			odd = append(odd, name+": a message that expires is dropped unseen")
+		}
+		if m.Status != "Active" {
+			odd = append(odd, name+": it is "+m.Status)
 		}
 		if len(m.Others) > 0 {
-			odd = append(odd, fmt.Sprintf("%s/%s: it takes other messages too, by %s", name, m.Name, strings.Join(slices.Sorted(slices.Values(m.Others)), ", ")))
+			odd = append(odd, name+": it takes other messages too, by "+strings.Join(slices.Sorted(slices.Values(m.Others)), ", "))
 		}
 	}
 	return t, odd

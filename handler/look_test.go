@@ -237,11 +237,11 @@ func TestHowATopicWasMadeIsComparedWithItsDeclaration(t *testing.T) {
 	}}
 	made := func() servicebus.MadeTopic {
 		return servicebus.MadeTopic{DuplicateDetection: "PT10M", Subscriptions: []servicebus.MadeSubscription{
-			{Name: "payment-result", Sessions: true, DeadLetters: true, MaxDeliveryCount: 10, LockDuration: "PT1M", Subjects: []string{"PaymentFailed", "PaymentCaptured"}},
-			{Name: "reporting", DeadLetters: true, LockDuration: "PT5M"}, // another team's
+			{Name: "payment-result", Sessions: true, DeadLetters: true, MaxDeliveryCount: 10, LockDuration: "PT1M", Status: "Active", Subjects: []string{"PaymentFailed", "PaymentCaptured"}},
+			{Name: "reporting", LockDuration: "5 minutes", Status: "Disabled", Others: []string{"$Default"}}, // another team's
 		}}
 	}
-	require.Equal(t, []look{well("made", "as declared, with 2 subscriptions")}, madeLooks("made", want, made(), nil))
+	require.Equal(t, []look{well("made", "as declared, subscriptions and rules too")}, madeLooks("made", want, made(), nil))
 
 	for _, c := range []struct {
 		broken string
@@ -256,6 +256,7 @@ func TestHowATopicWasMadeIsComparedWithItsDeclaration(t *testing.T) {
 		{"it locks for longer", func(m *servicebus.MadeTopic) { m.Subscriptions[0].LockDuration = "PT5M" }, "orders/payment-result: lock duration must be PT1M, is PT5M"},
 		{"a subject is lost", func(m *servicebus.MadeTopic) { m.Subscriptions[0].Subjects = []string{"PaymentFailed"} }, "orders/payment-result: subjects must be PaymentCaptured, PaymentFailed, is PaymentFailed"},
 		{"what expires is dropped", func(m *servicebus.MadeTopic) { m.Subscriptions[0].DeadLetters = false }, "orders/payment-result: a message that expires is dropped unseen"},
+		{"it was left switched off", func(m *servicebus.MadeTopic) { m.Subscriptions[0].Status = "ReceiveDisabled" }, "orders/payment-result: it is ReceiveDisabled"},
 		{"everything is let in", func(m *servicebus.MadeTopic) { m.Subscriptions[0].Others = []string{"x", "$Default"} }, "orders/payment-result: it takes other messages too, by $Default, x"},
 	} {
 		m := made()

@@ -95,7 +95,8 @@ type MadeTopic struct {
 type MadeSubscription struct {
 	Name             string
 	Sessions         bool
-	DeadLetters      bool // what expires is kept
+	DeadLetters      bool   // what expires is kept
+	Status           string // Active, or what is not done, such as ReceiveDisabled
 	MaxDeliveryCount int
 	LockDuration     string
 	// Subjects are those of its correlation rules for nothing but a subject,
@@ -129,6 +130,7 @@ func (l *Looker) Made(ctx context.Context, topic string) (made MadeTopic, err er
 			m := MadeSubscription{
 				Name: s.SubscriptionName, Sessions: deref(s.RequiresSession), DeadLetters: deref(s.DeadLetteringOnMessageExpiration),
 				MaxDeliveryCount: int(deref(s.MaxDeliveryCount)), LockDuration: deref(s.LockDuration),
+				Status: string(deref(s.Status)),
 			}
 			if err := m.rules(ctx, client, topic); err != nil {
 				return made, refusedToManage(err)

@@ -118,7 +118,7 @@ func TestALookSaysHowATopicWasMade(t *testing.T) {
 				`</RequiresDuplicateDetection><DuplicateDetectionHistoryTimeWindow>PT10M</DuplicateDetectionHistoryTimeWindow></TopicDescription>`)
 		case "/orders/Subscriptions":
 			return 200, feed(entry("order-placed", `<SubscriptionDescription `+space+`><LockDuration>PT1M</LockDuration><RequiresSession>true</RequiresSession>`+
-				`<DeadLetteringOnMessageExpiration>true</DeadLetteringOnMessageExpiration><MaxDeliveryCount>10</MaxDeliveryCount></SubscriptionDescription>`))
+				`<DeadLetteringOnMessageExpiration>true</DeadLetteringOnMessageExpiration><MaxDeliveryCount>10</MaxDeliveryCount><Status>ReceiveDisabled</Status></SubscriptionDescription>`))
 		case "/orders/Subscriptions/order-placed/Rules":
 			return 200, feed(
 				rule("OrderPlaced", `<Filter i:type="CorrelationFilter"><Label>OrderPlaced</Label></Filter>`),
@@ -137,7 +137,7 @@ func TestALookSaysHowATopicWasMade(t *testing.T) {
 	made, err := l.Made(t.Context(), "orders")
 	require.NoError(t, err)
 	require.Equal(t, MadeTopic{DuplicateDetection: "PT10M", Subscriptions: []MadeSubscription{{
-		Name: "order-placed", Sessions: true, DeadLetters: true, MaxDeliveryCount: 10, LockDuration: "PT1M",
+		Name: "order-placed", Sessions: true, DeadLetters: true, MaxDeliveryCount: 10, LockDuration: "PT1M", Status: "ReceiveDisabled",
 		Subjects: []string{"OrderPlaced"}, Others: []string{"$Default", "some", "narrow", "other"},
 	}}}, made)
 
