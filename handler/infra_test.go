@@ -102,6 +102,18 @@ func TestEveryModuleIsGivenWhatItAsksForAndAskedForWhatItTells(t *testing.T) {
 	require.Len(t, called, len(all), "each template is deployed")
 }
 
+func TestTwoEnvironmentsAreDeployedIntoOneGroupAtOnce(t *testing.T) {
+	t.Parallel()
+	named := regexp.MustCompile(`(?m)^(?:module|resource) \w+ '[^']+' = (?:\[for .*)?\{\n(?:  parent: .*\n)?  name: (.*)$`)
+	for file := range templates(t) {
+		text := document(t, "infra/"+file)
+		for _, m := range named.FindAllStringSubmatch(text, -1) {
+			inside := strings.Contains(m[0], "\n  parent: ") || strings.HasPrefix(m[1], "guid(") // of what has a name of its own
+			require.True(t, inside || regexp.MustCompile(`\$\{(token|uniqueString\(namespaceName\))\}'$`).MatchString(m[1]), "%s: %s", file, m[0])
+		}
+	}
+}
+
 func TestAParameterFileSetsWhatHasNoDefaultAndNothingElseThanParameters(t *testing.T) {
 	t.Parallel()
 	main := templates(t)["main.bicep"]

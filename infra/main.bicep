@@ -76,7 +76,7 @@ resource identity 'Microsoft.ManagedIdentity/userAssignedIdentities@2023-01-31' 
 }
 
 module monitoring 'monitoring.bicep' = {
-  name: 'monitoring'
+  name: 'monitoring-${token}'
   params: {
     location: location
     tags: allTags
@@ -87,7 +87,7 @@ module monitoring 'monitoring.bicep' = {
 }
 
 module messaging 'messaging.bicep' = {
-  name: 'messaging'
+  name: 'messaging-${token}'
   params: {
     location: location
     tags: allTags
@@ -99,7 +99,7 @@ module messaging 'messaging.bicep' = {
 }
 
 module data 'data.bicep' = {
-  name: 'data'
+  name: 'data-${token}'
   params: {
     location: location
     tags: allTags
@@ -113,7 +113,7 @@ module data 'data.bicep' = {
 }
 
 module app 'app.bicep' = {
-  name: 'app'
+  name: 'app-${token}'
   params: {
     location: location
     tags: allTags

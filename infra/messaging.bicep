@@ -39,7 +39,7 @@ resource namespace 'Microsoft.ServiceBus/namespaces@2024-01-01' = {
 }
 
 module topics 'topic.bicep' = [for topic in loadJsonContent('topics.json').topics: {
-  name: 'topic-${topic.name}'
+  name: 'topic-${topic.name}-${token}'
   params: {
     namespaceName: namespace.name
     topic: topic

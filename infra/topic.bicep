@@ -32,7 +32,7 @@ resource entity 'Microsoft.ServiceBus/namespaces/topics@2024-01-01' = {
 }
 
 module subscriptions 'subscription.bicep' = [for subscription in topic.subscriptions: {
-  name: '${topic.name}-${subscription.name}'
+  name: '${topic.name}-${subscription.name}-${uniqueString(namespaceName)}'
   params: {
     namespaceName: namespaceName
     topicName: entity.name
