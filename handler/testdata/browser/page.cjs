@@ -216,6 +216,19 @@ const steps = {
     await says(page, 'live', '#pulse');
   },
 
+  async 'is not shown one order for another when nothing is heard'(browser) {
+    const page = await open(browser, '#/orders/order-refund');
+    await says(page, 'order-refund');
+    await page.route('**/page/orders/order-2', route => route.abort());
+    await page.fill('#jump-id', 'order-2');
+    await page.press('#jump-id', 'Enter');
+    await says(page, 'The app is not reached', '#trouble');
+    assert.equal(await page.textContent('#view'), '', 'what stood there is not what was asked for');
+    await page.unroute('**/page/orders/order-2');
+    await says(page, 'order-2');
+    assert.ok(!await page.isVisible('#trouble'));
+  },
+
   async 'asks again without fetching what it has'(browser) {
     const page = await open(browser, '#/orders/order-2');
     await shown(page);

@@ -55,7 +55,7 @@
 
   // ---- asking, again and again
 
-  let here, shown = '', tag = '', failures = 0, timer = 0, asking, good = 0;
+  let here, shown = '', tag = '', failures = 0, timer = 0, asking;
 
   function go() {
     here = place();
@@ -93,7 +93,6 @@
     if (answer && (answer.status === 401 || answer.status === 403)) return askForKey(key !== '');
     if (answer && (answer.ok || answer.status === 304)) {
       failures = 0;
-      good = Date.now();
       if (answer.ok) {
         tag = answer.headers.get('ETag') || '';
         who(answer.headers.get('X-Signed-In'));
@@ -120,10 +119,13 @@
     if (!document.hidden && !asking && !$('key').open) again();
   });
 
-  // away says that nothing is heard, and since when.
+  // away says that nothing is heard. What is shown may still be read, unless
+  // something else was asked for since.
   function away(answer, text, until) {
     pulse('not reached, next try ' + ago(new Date(until)), 'away');
-    if (good && view.firstChild) return; // what is shown may still be read
+    if (shown === here.path) return;
+    view.replaceChildren();
+    shown = '';
     if (answer) problem(trouble, answer, text);
     else say(trouble, 'The app is not reached', 'It is tried again by itself.');
   }
