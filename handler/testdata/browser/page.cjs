@@ -229,6 +229,22 @@ const steps = {
     assert.ok(!await page.isVisible('#trouble'));
   },
 
+  async 'is asked for the key until one is given, and for one that can be sent'(browser) {
+    const page = await open(browser, '#/', {key: ''});
+    await seen(page, '#key[open]');
+    // The second time, the browser closes a dialog whatever the page says.
+    for (let n = 0; n < 3; n++) await page.keyboard.press('Escape');
+    await page.waitForTimeout(100);
+    await seen(page, '#key[open]');
+    await page.fill('#key-value', 'look\u200b');
+    await page.keyboard.press('Enter');
+    await page.waitForTimeout(100);
+    assert.ok(await page.evaluate(() => document.getElementById('key').open && document.getElementById('key-value').validity.patternMismatch), 'with what cannot be seen in it, it is not taken');
+    await page.fill('#key-value', ' look ');
+    await page.keyboard.press('Enter');
+    await seen(page, '.tile');
+  },
+
   async 'asks again without fetching what it has'(browser) {
     const page = await open(browser, '#/orders/order-2');
     await shown(page);

@@ -18,12 +18,12 @@
   const header = key => key ? {'x-functions-key': key} : {};
   $('forget').hidden = !Object.keys(sessionStorage).some(name => name.startsWith('orderflow.key.'));
   $('forget').onclick = () => { sessionStorage.clear(); location.reload(); };
-  $('key').addEventListener('cancel', event => event.preventDefault());
   $('key').querySelector('form').onsubmit = () => {
     keys.set('operations', $('key-value').value.trim());
     $('key-value').value = '';
     again();
   };
+  $('key').onclose = again; // without a key, the answer is to ask for it
   function askForKey(refused) {
     if (refused) $('key-says').textContent = 'That key does not open it. What is shown here needs the key of the function operations.';
     if (!$('key').open) $('key').showModal();
