@@ -18,7 +18,7 @@ async function open(browser, hash, {key = 'look', width = 1240, dark = false} = 
   page.on('pageerror', error => wrong.push('an error: ' + error.message));
   page.on('console', line => {
     // The browser itself reports each answer that is an error, and each that fails.
-    if (line.type() !== 'log' && !/^Failed to load resource: (the server responded with a status of (400|401|404|412)|net::ERR_FAILED)/.test(line.text())) wrong.push('the console: ' + line.text());
+    if (line.type() !== 'log' && !/^Failed to load resource: (the server responded with a status of (400|401|404|409|412)|net::ERR_FAILED)/.test(line.text())) wrong.push('the console: ' + line.text());
   });
   await page.goto(address + hash);
   return page;
@@ -243,6 +243,28 @@ const steps = {
     await page.fill('#key-value', ' look ');
     await page.keyboard.press('Enter');
     await seen(page, '.tile');
+  },
+
+  async 'leaves a dialog, and nothing that was typed into it is left'(browser) {
+    const page = await open(browser, '#/orders/order-patient');
+    const act = async () => {
+      await page.click('.act:text("Let payment-timeout:1 pass now")');
+      await page.fill('#act-reason', 'why');
+      await page.click('#act-do');
+    };
+    await act();
+    await page.fill('#act-key', 'of another function');
+    await page.keyboard.press('Escape');
+    await page.click('.act:text("Cancel the order")');
+    assert.equal(await page.inputValue('#act-key'), '');
+    await page.keyboard.press('Escape');
+    let answer;
+    await page.route('**/fire-deadline', route => new Promise(done => { answer = fulfilled => done(route.fulfill(fulfilled)); }));
+    await act();
+    await page.keyboard.press('Escape');
+    while (!answer) await page.waitForTimeout(10);
+    answer({status: 409, contentType: 'application/problem+json', body: JSON.stringify({detail: 'it has passed already'})});
+    await says(page, 'Let payment-timeout:1 pass now: it has passed already', '#toast');
   },
 
   async 'asks again without fetching what it has'(browser) {

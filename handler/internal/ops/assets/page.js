@@ -286,7 +286,7 @@
     $('act-do').classList.toggle('grave', what.grave);
     $('act-opener').textContent = what.opener;
     $('act-do').textContent = what.title;
-    $('act-reason').value = '';
+    $('act-reason').value = $('act-key').value = '';
     $('act-who').value = sessionStorage.getItem('orderflow.who') || '';
     $('act-problem').hidden = $('act-key-field').hidden = true;
     $('act-do').disabled = false;
@@ -322,7 +322,10 @@
       });
       text = await answer.text();
     } catch { answer = null; }
-    if (asked !== action || !$('act').open) return again();
+    if (asked !== action || !$('act').open) { // it was left meanwhile
+      toast(asked.title + ': ' + (!answer ? 'no answer came' : answer.ok ? became(told(text)) : told(text).detail || 'the answer was ' + answer.status));
+      return again();
+    }
     $('act-do').disabled = false;
     if (!answer) return say(box, 'It cannot be said whether it was done: no answer came', 'Send it again; it will not be done twice.');
     if (answer.ok) {
