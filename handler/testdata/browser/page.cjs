@@ -18,7 +18,7 @@ async function open(browser, hash, {key = 'look', width = 1240, dark = false} = 
   page.on('pageerror', error => wrong.push('an error: ' + error.message));
   page.on('console', line => {
     // The browser itself reports each answer that is an error, and each that fails.
-    if (line.type() !== 'log' && !/^Failed to load resource: (the server responded with a status of (400|401|404|409|412)|net::ERR_FAILED)/.test(line.text())) wrong.push('the console: ' + line.text());
+    if (line.type() !== 'log' && !/^Failed to load resource: (the server responded with a status of (400|401|404|408|409|412|429)|net::ERR_FAILED)/.test(line.text())) wrong.push('the console: ' + line.text());
   });
   await page.goto(address + hash);
   return page;
@@ -265,6 +265,25 @@ const steps = {
     while (!answer) await page.waitForTimeout(10);
     answer({status: 409, contentType: 'application/problem+json', body: JSON.stringify({detail: 'it has passed already'})});
     await says(page, 'Let payment-timeout:1 pass now: it has passed already', '#toast');
+  },
+
+  async 'goes on looking whatever is answered'(browser) {
+    const page = await open(browser, '#/orders/order-refund');
+    await says(page, 'order-refund');
+    const answers = [{status: 429, body: ''}, {status: 408, body: 'null'}];
+    await page.route('**/page/orders/**', route => answers.length ? route.fulfill(answers.shift()) : route.fallback());
+    await says(page, 'not reached', '#pulse');
+    assert.ok(await page.isVisible('.act'), 'that there is no room for it now says nothing about the order');
+    await says(page, 'live', '#pulse');
+    assert.equal(answers.length, 0);
+    await page.route('**/page/orders?**', route => route.fulfill({status: 400, contentType: 'application/problem+json', body: 'null'}));
+    await page.goto(address + '#/orders?top=7');
+    await says(page, 'The answer was 400', '#trouble');
+    await page.goto(address + '#/orders/..');
+    await page.click('#dates > summary');
+    await page.evaluate(() => { document.querySelector('[name=createdTimeFrom]').value = '20260-01-01T00:00:00'; });
+    await page.click('button:text("Show")');
+    assert.ok(await page.evaluate(() => document.querySelector('[name=createdTimeFrom]').validity.rangeOverflow), 'a year of five digits is told from one');
   },
 
   async 'asks again without fetching what it has'(browser) {

@@ -21,7 +21,6 @@
   $('key').querySelector('form').onsubmit = () => {
     keys.set('operations', $('key-value').value.trim());
     $('key-value').value = '';
-    again();
   };
   $('key').onclose = again; // without a key, the answer is to ask for it
   function askForKey(refused) {
@@ -36,15 +35,16 @@
   // of the views it belongs to.
   function place() {
     const [path, query] = (location.hash.slice(1) || '/').split('?', 2);
-    const parts = path.split('/').filter(Boolean);
+    // Dots would lead elsewhere, encoded or not.
+    const parts = path.split('/').map(decode).filter(part => !['', '.', '..'].includes(part));
     const search = query ? '?' + query : '';
     const page = 'operations/page/';
     if (parts[0] === 'orders') {
-      const id = parts[1] && decode(parts[1]);
+      const id = parts[1];
       return {view: 'orders', title: id || 'Orders', path: page + 'orders' + (id ? '/' + encodeURIComponent(id) : search)};
     }
     if (parts[0] === 'messages') {
-      if (parts[1] === 'rejected' && parts[2]) return {view: 'messages', title: 'Rejected message', path: page + 'rejected/' + encodeURIComponent(decode(parts[2]))};
+      if (parts[1] === 'rejected' && parts[2]) return {view: 'messages', title: 'Rejected message', path: page + 'rejected/' + encodeURIComponent(parts[2])};
       return {view: 'messages', title: 'Messages', path: page + 'messages' + search};
     }
     return {view: 'overview', title: 'Overview', path: page + 'overview'};
@@ -101,7 +101,7 @@
       trouble.hidden = true;
       pulse('live', 'live');
       if (view.querySelector('[data-slow]')) next = slow;
-    } else if (answer && answer.status >= 400 && answer.status < 500) {
+    } else if (answer && answer.status >= 400 && answer.status < 500 && answer.status !== 408 && answer.status !== 429) {
       view.replaceChildren();
       shown = tag = '';
       problem(trouble, answer, text);
@@ -138,9 +138,8 @@
 
   // problem shows an answer's own words for what is wrong and what to do.
   function problem(box, answer, text) {
-    let told = {};
-    try { told = JSON.parse(text); } catch { /* no words of the app's own */ }
-    say(box, told.detail || 'The answer was ' + answer.status, told.remedy || '');
+    const {detail, remedy} = told(text);
+    say(box, detail || 'The answer was ' + answer.status, remedy || '');
   }
   function say(box, what, remedy) {
     box.className = 'verdict bad';
@@ -342,6 +341,7 @@
     problem(box, answer, text);
     if (answer.status === 409 || answer.status === 412) again(); // what stands behind the dialog is old
   };
+  // told is what an answer says in words of the app's own, which not every answer does.
   function told(text) {
     try { return JSON.parse(text) || {}; } catch { return {}; }
   }
