@@ -84,10 +84,11 @@ func (f *filter) time(name string) time.Time {
 	}
 	// A + that nobody escaped is a space by now.
 	at, err := time.Parse(time.RFC3339Nano, strings.Replace(value, " ", "+", 1))
-	if err != nil {
+	at = at.UTC()
+	if err != nil || at.Year() < 1 || at.Year() > 9999 { // which no database and no browser knows
 		f.wrong(name, "a time as in RFC 3339, such as 2026-07-19T10:00:00Z")
 	}
-	return at.UTC()
+	return at
 }
 
 // span is a length of time between two parameters: from the first and until

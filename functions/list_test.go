@@ -210,6 +210,8 @@ func TestAFilterThatIsWrongIsNamedAndSaysWhatItMayBe(t *testing.T) {
 		"continuationToken=" + "%F0%9F%98%80":  "same filters",
 		"createdTimeFrom=2026-07-19T10:00:00Z&createdTimeTo=2026-07-19T10:00:00Z":                "after createdTimeFrom",
 		"lastUpdatedTimeFrom=2026-07-19T10:00:00Z&lastUpdatedTimeTo=2026-07-19T09:00:00%2B00:00": "after lastUpdatedTimeFrom",
+		"createdTimeFrom=9999-12-31T23:59:59-00:01":                                              "RFC 3339", // it is another year in UTC
+		"createdTimeFrom=0001-01-01T00:00:00%2B00:01":                                            "RFC 3339",
 	} {
 		var w world
 		p := problemOf(t, 400, w.get(t, "/api/orders?"+query))
