@@ -242,6 +242,8 @@ func (s *settings) checkDatabase() error {
 	switch {
 	case s.SQLConnection == "":
 		return errors.New("SqlConnection is missing: it must be " + want)
+	case !s.isSQLServer() && strings.Contains(s.SQLConnection, ";") && strings.Contains(s.SQLConnection, "="): // or a file would be made of that name
+		return errors.New("SqlConnection must be " + want + "; it is a list of NAME=VALUE")
 	case address && !s.isSQLServer():
 		return fmt.Errorf("SqlConnection must be %s; it begins with %s://", want, scheme)
 	}

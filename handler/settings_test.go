@@ -39,6 +39,7 @@ func TestABadSettingEndsInAClearMessageThatNamesItWithinTwoSeconds(t *testing.T)
 		{"the database is a folder", map[string]string{"SqlConnection": filepath.Dir(file)}, []string{"SqlConnection"}},
 		{"the database is missing", map[string]string{"SqlConnection": "-"}, []string{"SqlConnection"}},
 		{"the database is of another kind", map[string]string{"SqlConnection": "postgres://h/db"}, []string{"SqlConnection", "postgres"}},
+		{"the database's address is one of ADO.NET", map[string]string{"SqlConnection": "Server=tcp:h,1433;User ID=u;Password=hunter2://x"}, []string{"SqlConnection must be", "sqlserver://", "NAME=VALUE"}},
 		{"the database's address cannot be read", map[string]string{"SqlConnection": "sqlserver://u:p@h:notaport"}, []string{"SqlConnection", "notaport"}},
 		{"the pool is no number", map[string]string{"SqlMaxConnections": "many"}, []string{"SqlMaxConnections", `"many"`, "a whole number"}},
 		{"the pool is empty", map[string]string{"SqlMaxConnections": "0"}, []string{"SqlMaxConnections", "1000"}},
