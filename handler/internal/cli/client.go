@@ -72,7 +72,7 @@ func (c *client) ask(ctx context.Context, r request) (a answer, err error) {
 			why = err.Error()
 		}
 		wait := min(max(rest, retryAfter(a.header)), mostRest)
-		c.note(plain(why) + "; asking again in " + wait.String())
+		c.note(why + "; asking again in " + wait.String())
 		pause := time.NewTimer(wait)
 		select {
 		case <-pause.C:

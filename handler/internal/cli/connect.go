@@ -43,7 +43,7 @@ func (c *command) connect(ctx context.Context) (closed func() error, err error) 
 		return nothing, err
 	}
 	if c.acts() {
-		c.note(plain(d.About))
+		c.note(d.About)
 	}
 	c.client = &client{base: "http://the.database", api: d.API, timeout: c.wait, note: c.note}
 	return d.Close, nil

@@ -122,7 +122,7 @@ func (c *command) tellList(ctx context.Context, r request) (int, error) {
 				c.note("there are none")
 			}
 			if len(told.unknown) > 0 {
-				c.note("this is not all, for it is not known what there is of " + plain(strings.Join(told.unknown, ", ")))
+				c.note("this is not all, for it is not known what there is of " + strings.Join(told.unknown, ", "))
 				return exitFailed, nil
 			}
 			if c.fail && told.count > 0 {
@@ -139,7 +139,7 @@ func (c *command) tellList(ctx context.Context, r request) (int, error) {
 // note says something beside the result, behind what is printed of it.
 func (c *command) note(text string) {
 	_ = c.out.Flush() // what cannot be printed is found out at the end
-	fmt.Fprintln(c.Err, "orderflow:", text)
+	fmt.Fprintln(c.Err, "orderflow:", plain(text))
 }
 
 // teller shows a list in one of its forms.

@@ -97,7 +97,7 @@ func tellOrder(p *page, body []byte) error {
 	}
 	p.say("\nPossible now, with a reason at the end")
 	for _, may := range s.Allowed {
-		p.say("  %s", p.again(may, s.OrderID, version))
+		p.say("  %s", plain(p.again(may, s.OrderID, version)))
 	}
 	return nil
 }

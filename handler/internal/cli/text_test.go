@@ -92,6 +92,7 @@ func TestNoTextLeavesItsLineOrMovesTheCursor(t *testing.T) {
 	}{
 		{"orders list", asJSON, list, 200},
 		{"stuck", asJSON, list, 200},
+		{"orders show o", asJSON, `{"orderId":"` + hostile + `","status":"Completed","version":1,"allowed":[{"action":"retry","messageId":"` + hostile + `"}]}`, 200},
 		{"orders cancel o -reason r", asJSON, strings.ReplaceAll(cancelled, "order-42", hostile), 202},
 		{"orders cancel o -reason r", asProblem, `{"detail":"` + hostile + `","remedy":"` + hostile + `","version":1,"allowed":[{"action":"` + hostile + `"}]}`, 409},
 		{"rejected discard x -reason r", asJSON, `{"id":"` + hostile + `","action":"` + hostile + `"}`, 200},
@@ -103,7 +104,7 @@ func TestNoTextLeavesItsLineOrMovesTheCursor(t *testing.T) {
 		{"summary", "text/\x1b[2Jhtml", "", 200},
 		{"summary", "", "", 302},
 	} {
-		d := sit(always(c.status, c.kind, c.body, "Location", "\x1b[2J"))
+		d := sit(always(c.status, c.kind, c.body, "Location", "\x1b[2J", "Link", `</?continuationToken=%1b%5b2J>; rel="next"`))
 		d.run(t, strings.Fields(c.line)...)
 		text := d.out.String() + d.err.String()
 		require.NotEmpty(t, text)
