@@ -94,6 +94,9 @@ func (c *command) parse(args []string) error {
 	case takes != "":
 		c.argument = plainly[0]
 	}
+	if order, _, _ := strings.Cut(c.argument, ":"); c.within != "" && (order == "" || order == "." || order == "..") {
+		return wrong("handler %s takes the ID of a command, which begins with its order, as in order-42:capture-payment:1; it is %q", c.verb, c.argument)
+	}
 	return c.check()
 }
 

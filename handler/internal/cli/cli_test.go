@@ -159,6 +159,8 @@ func TestAMistakeInTheCommandSaysWhatIsRightAndNothingIsAsked(t *testing.T) {
 		{"orders show ..", "handler orders show ORDER"},
 		{"orders show .", "handler orders show ORDER"},
 		{"orders show ", "handler orders show ORDER"},
+		{"outbox resend :ship-order:1 -reason r", "which begins with its order"},
+		{"outbox discard ..:ship-order:1 -reason r", "which begins with its order"},
 		{"orders list order-42", `takes no argument "order-42"`},
 		{"orders list -o yaml", "table, json, csv, ndjson"},
 		{"orders show o -o csv", "table, json"},
