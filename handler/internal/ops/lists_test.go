@@ -158,6 +158,10 @@ func TestDeadLettersAreShownAndBroughtBackByTheirSubscription(t *testing.T) {
 	require.Equal(t, []string{"tile none", "–"}, []string{class, value}, "not known is not none")
 	class, value = tile(0)
 	require.Equal(t, []string{"tile none", "0"}, []string{class, value})
+	_, value = tile(workflow.DeadLettersCounted - 1)
+	require.Equal(t, "999", value)
+	_, value = tile(workflow.DeadLettersCounted)
+	require.Equal(t, "1000+", value, "no more are counted")
 }
 
 func TestARejectedMessageIsShownWithItsBytes(t *testing.T) {

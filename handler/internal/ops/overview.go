@@ -96,7 +96,7 @@ func tiles(s workflow.Summary, stuck workflow.Page[workflow.Flagged], rejected w
 	number := strconv.Itoa
 	letters := "–"
 	if deadLetters >= 0 {
-		letters = number(deadLetters)
+		letters = count(deadLetters, deadLetters >= workflow.DeadLettersCounted)
 	}
 	lag, since := "", ""
 	if b.Waiting > 0 && b.Lag >= time.Second {
