@@ -101,7 +101,7 @@
       trouble.hidden = true;
       pulse('live', 'live');
       if (view.querySelector('[data-slow]')) next = slow;
-    } else if (answer && answer.status >= 400 && answer.status < 500 && answer.status !== 408 && answer.status !== 429) {
+    } else if (answer && answer.status >= 400 && answer.status < 500 && answer.status !== 429) {
       view.replaceChildren();
       shown = tag = '';
       problem(trouble, answer, text);
@@ -349,7 +349,7 @@
   // became is what became of an action, in the words of its answer.
   function became(answer) {
     if (answer.handled === undefined) return answer.outcome || answer.action || 'done';
-    return answer.handled + ' handled' + (answer.failed.length ? ', ' + answer.failed.length + ' failed: ' + answer.failed[0].why : '') + (answer.more ? ', more are left' : '');
+    return answer.handled + ' handled' + (answer.failed.length ? ', ' + answer.failed.length + ' failed: ' + answer.failed[0].why : '') + (answer.more ? ', more are left' : '') + answer.trouble.map(what => '; trouble with the broker: ' + what).join('');
   }
 
   let toasting = 0;
