@@ -233,6 +233,11 @@ const steps = {
     await page.unroute('**/page/orders/order-2');
     await says(page, 'order-2');
     assert.ok(!await page.isVisible('#trouble'));
+    await page.route('**/page/orders/order-3', route => page.waitForFunction(() => getComputedStyle(document.getElementById('view')).opacity === '0.5').finally(() => route.continue()));
+    await page.fill('#jump-id', 'order-3');
+    await page.press('#jump-id', 'Enter');
+    await says(page, 'order-3');
+    await page.waitForFunction(() => getComputedStyle(document.getElementById('view')).opacity === '1');
   },
 
   async 'is asked for the key until one is given, and for one that can be sent'(browser) {
