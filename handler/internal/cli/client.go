@@ -53,8 +53,8 @@ const (
 	mostAnswer = 64 << 20
 )
 
-// ask sends a request until there is an answer to it. What acts has an
-// Idempotency-Key, so that it is done once.
+// ask sends a request until there is an answer to it, but for what is asked
+// once. What acts has an Idempotency-Key, so that it is done once.
 func (c *client) ask(ctx context.Context, r request) (a answer, err error) {
 	rest := firstRest
 	for try := 1; ; try++ {
@@ -64,7 +64,7 @@ func (c *client) ask(ctx context.Context, r request) (a answer, err error) {
 		if timeout := (*slowError)(nil); err != nil {
 			again = ctx.Err() == nil && !errors.As(err, &timeout)
 		}
-		if !again || r.probe || try == mostTries {
+		if !again || r.sentOnce() || try == mostTries {
 			return a, err
 		}
 		why := fmt.Sprint(a.status, " ", http.StatusText(a.status))

@@ -63,6 +63,17 @@ func TestALostAnswerIsAskedForAgainUnderTheSameKey(t *testing.T) {
 	})
 }
 
+func TestARunThatBringsDeadLettersBackIsAskedForOnceSinceAnotherBringsBackMore(t *testing.T) {
+	t.Parallel()
+	for _, lost := range []*http.Response{nil, reply(504, "", "")} {
+		d := sit(oneAfterTheOther(lost, reply(200, asJSON, `{"action":"redrive","handled":1,"outcomes":{},"failed":[],"more":true,"trouble":[]}`)))
+		require.Equal(t, exitFailed, d.run(t, "dead-letters", "redrive", "-top", "1", "-reason", "r"))
+		require.Len(t, d.asked, 1)
+		require.Contains(t, d.err.String(), "the same command goes on with what is left")
+		require.NotContains(t, d.err.String(), "-idempotency-key", "which a run does not heed")
+	}
+}
+
 func TestWhatWasPerhapsDoneByALostTryIsSaid(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -123,7 +123,10 @@ func (c *command) report(err error) int {
 			fmt.Fprintln(c.Err, "orderflow:", strings.ReplaceAll(lines(strings.TrimSpace(says)), "\n", "\norderflow: "))
 		}
 	}
-	if f.unsure {
+	switch {
+	case f.unsure && c.sentOnce():
+		fmt.Fprintln(c.Err, "orderflow: whether it was done cannot be told; what was brought back is there no more, and the same command goes on with what is left")
+	case f.unsure:
 		fmt.Fprintf(c.Err, "orderflow: whether it was done cannot be told; the same command with -idempotency-key %s does it once, or says that it was done\n", shell(c.idempotency))
 	}
 	return f.code

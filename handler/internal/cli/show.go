@@ -187,7 +187,7 @@ func tellBroughtBack(p *page, body []byte) error {
 	})
 	p.several("Trouble with the broker", done.Trouble)
 	if done.More {
-		p.say("\nThere may be more: the same again, without an -idempotency-key, goes on.")
+		p.say("\nThere may be more: the same again goes on.")
 	}
 	if len(done.Failed)+len(done.Trouble) > 0 {
 		return errLeft

@@ -133,7 +133,7 @@ func TestWhatWasBroughtBackIsCountedAndWhatIsLeftIsAFailure(t *testing.T) {
 	t.Parallel()
 	d := sit(always(200, asJSON, `{"action":"redrive","handled":3,"outcomes":{"Applied":2,"Duplicate":1},"failed":[],"more":true,"trouble":[]}`))
 	require.Zero(t, d.run(t, "dead-letters", "redrive", "-reason", "r"))
-	require.Equal(t, "handled 3\n  Applied                    2\n  Duplicate                  1\n\nThere may be more: the same again, without an -idempotency-key, goes on.\n", d.out.String())
+	require.Equal(t, "handled 3\n  Applied                    2\n  Duplicate                  1\n\nThere may be more: the same again goes on.\n", d.out.String())
 	for _, left := range []string{
 		`"failed":[{"subscription":"payment-result","orderId":"o","messageId":"m","type":"PaymentCaptured","why":"busy"}],"trouble":[]`,
 		`"failed":[],"trouble":["the broker is away"]`,

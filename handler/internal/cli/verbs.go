@@ -41,6 +41,11 @@ type field struct {
 
 func (v *verb) acts() bool { return v.method == http.MethodPost }
 
+// sentOnce reports whether the request is sent once, whatever comes of it: asked
+// again, dead letters that are left would be brought back, more than was asked
+// for.
+func (v *verb) sentOnce() bool { return v.probe || v.broker && v.acts() }
+
 func (v *verb) String() string {
 	if v.name == "" {
 		return v.group
