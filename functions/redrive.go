@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"orderflow/workflow"
 )
@@ -98,6 +99,10 @@ func (c *call) bringBack(w asked, names []string, top int) (told redriven, err e
 			told.Outcomes[rec.outcome]++
 			return nil
 		}
+		if ctx.Err() != nil && rec.timed && rec.took < c.letterTime() { // it was cut off, and is among what is left
+			told.More = true
+			return rec.err
+		}
 		told.Failed = append(told.Failed, leftBehind{
 			letter.Subscription, letter.Delivery.Sequence, letter.ID, letter.OrderID, letter.Type, withoutValues(clip(rec.err.Error())),
 		})
@@ -129,6 +134,9 @@ func (c *call) bringBack(w asked, names []string, top int) (told redriven, err e
 	return told, err
 }
 
+// letterTime is how long one dead letter may take.
+func (c *call) letterTime() time.Duration { return c.Deadline / 4 }
+
 // redeliver is the way of a dead letter: that of a message the host delivers.
 // Who has it brought back is in its log line; in its order's journal it came by
 // this function.
@@ -141,7 +149,7 @@ func (c *call) redeliver(ctx context.Context, letter workflow.DeadLetter, actor 
 	got.envelope.TraceParent = traceParent(got.envelope.TraceParent)
 	got.delivery.Function = rec.function
 	got.bound(c.MaxBody)
-	ctx, cancel := context.WithTimeout(ctx, c.Deadline/4)
+	ctx, cancel := context.WithTimeout(ctx, c.letterTime())
 	defer cancel()
 	c.watched(ctx, rec, func() reply {
 		c.take(ctx, got, rec)

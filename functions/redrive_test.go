@@ -298,6 +298,36 @@ func TestARunThatWasCutOffByItsTimeIsNoTroubleIfItDidSomething(t *testing.T) {
 	}
 }
 
+func TestAMessageThatTheEndOfARunCutsOffIsLeftAndHasNotFailed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := world{pile: &pile{}}
+		for n := range int64(9) {
+			w.pile.letters = append(w.pile.letters, given(n, "order-placed", fmt.Sprintf("order-%d", n)))
+		}
+		w.handle = func(ctx context.Context, m workflow.Message) (workflow.Decision, error) {
+			if m.OrderID == "order-0" {
+				return workflow.Decision{}, nil // nothing was decided
+			}
+			select {
+			case <-time.After(10 * time.Second):
+				return decision(workflow.Applied), nil
+			case <-ctx.Done():
+				return workflow.Decision{}, ctx.Err()
+			}
+		}
+		a := w.app()
+		a.Now = time.Now
+		answer := ask(t, a, http.MethodPost, redrivePath, `{"reason":"why"}`)
+		require.Equal(t, 200, answer.Code, answer.Body)
+		got := object(t, answer)
+		require.EqualValues(t, 4, got["handled"])
+		require.Equal(t, true, got["more"])
+		require.Len(t, got["failed"], 1)
+		require.Equal(t, "order-0", got["failed"].([]any)[0].(map[string]any)["orderId"], "the one that failed has")
+	})
+}
+
 // hanging is a pile at a broker that answers about one subscription only.
 type hanging struct{ *pile }
 
