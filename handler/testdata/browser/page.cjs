@@ -101,6 +101,10 @@ const steps = {
     await page.waitForFunction(() => document.querySelectorAll('#view tbody tr').length === 1);
     await page.goBack();
     await says(page, 'order-lost');
+    await page.fill('#find', 'order p');
+    await page.press('#find', 'Enter');
+    assert.ok(await page.evaluate(() => document.getElementById('find').validity.patternMismatch), 'no ID has a space, and what was typed is still there');
+    await page.fill('#find', '');
     await picture(page, 'orders', true);
     await page.click('.pill:has-text("Cancelled")');
     await page.waitForURL(/#\/orders\?status=AwaitingPayment,NeedsAttention,Cancelled$/);
