@@ -336,6 +336,17 @@ const steps = {
     assert.equal(await page.evaluate(() => document.activeElement.id), 'act-reason');
     await page.keyboard.press('Escape');
     await page.waitForSelector('#act[open]', {state: 'hidden'});
+    const focused = () => page.evaluate(() => document.activeElement.id || document.activeElement.value);
+    await page.goto(address + '#/orders');
+    await seen(page, '.pill');
+    await page.focus('.pill input[value="Completed"]');
+    await page.keyboard.press('Space');
+    await seen(page, '#view a:text("Show all")');
+    assert.equal(await focused(), 'Completed', 'one goes on from where one was');
+    await page.focus('#view tbody a');
+    await page.keyboard.press('Enter');
+    await seen(page, '.timeline');
+    assert.equal(await focused(), 'main', 'what is read next is what is new');
   },
 };
 

@@ -156,14 +156,23 @@
     const fresh = new DOMParser().parseFromString('<div>' + html + '</div>', 'text/html').body.firstChild;
     if (shown !== here.path) {
       shown = here.path;
+      const had = view.contains(document.activeElement) && document.activeElement;
       view.replaceChildren(...[...fresh.childNodes].map(n => document.importNode(n, true)));
       for (const input of view.querySelectorAll('[data-at]')) if (input.dataset.at) input.value = local(input.dataset.at);
+      if (had) focus(had);
       scrollTo(0, 0);
       toPlace();
     } else {
       morph(view, fresh);
     }
     times();
+  }
+
+  // focus goes from a field that is gone to the one that is there for it, and from
+  // anything else to what is new.
+  function focus(had) {
+    const same = had.name && [...view.querySelectorAll('input')].find(input => input.name === had.name && (input.type !== 'checkbox' || input.value === had.value));
+    (same || $('main')).focus();
   }
 
   // toPlace has a drawing that is wider than the screen begin where the order is.
