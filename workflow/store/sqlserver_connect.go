@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"strings"
 	"sync"
 	"time"
 
@@ -28,7 +29,12 @@ type connector struct {
 // newConnector reads the address of a server. With the parameter fedauth the
 // login is by Entra ID, with a token asked for at each new connection.
 func newConnector(address string, timeout time.Duration) (*connector, error) {
-	if _, err := url.Parse(address); err != nil {
+	u, err := url.Parse(address)
+	var escape url.EscapeError
+	if err != nil && (cutShort(address) || errors.As(err, &escape)) || err == nil && u.Fragment != "" {
+		return nil, errors.New("the address of the SQL Server: in a user or a password, # / ? and % are written as %23 %2F %3F and %25")
+	}
+	if err != nil {
 		var wrong *url.Error
 		if errors.As(err, &wrong) {
 			err = wrong.Err // without the address, which holds the password
@@ -41,6 +47,15 @@ func newConnector(address string, timeout time.Duration) (*connector, error) {
 	}
 	c.Dialer = dialer{}
 	return &connector{c, timeout}, nil
+}
+
+// cutShort reports whether the user and the password of an address are not read
+// as such, since one of them holds what ends that part of an address. What is
+// said of the address then says some of the password.
+func cutShort(address string) bool {
+	_, rest, _ := strings.Cut(address, "://")
+	end := strings.IndexAny(rest, "/?#")
+	return end >= 0 && !strings.Contains(rest[:end], "@") && strings.Contains(rest[end:], "@")
 }
 
 // conn is a connection of the driver, with its socket.

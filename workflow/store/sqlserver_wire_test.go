@@ -432,7 +432,8 @@ func TestOpeningSQLServerWaitsForNobodyAndWhatIsWrongShowsWhenItIsNeeded(t *test
 	_, err = s.Handle(ctx, placed(t, "order-42"))
 	require.ErrorIs(t, err, workflow.ErrTransient)
 
-	for _, wrong := range []string{"sqlserver://u:secret@h:notaport", "sqlserver://u:secret@h\x7f", "sqlserver://u:secret@h?dial+timeout=x", "sqlserver://u:secret@h?fedauth=nonsense"} {
+	for _, wrong := range []string{"sqlserver://u:secret@h:notaport", "sqlserver://u:secret@h\x7f", "sqlserver://u:secret@h?dial+timeout=x", "sqlserver://u:secret@h?fedauth=nonsense",
+		"sqlserver://u:secret#x@h?database=d", "sqlserver://u:secret/x@h?database=d", "sqlserver://u:secret?x@h?database=d", "sqlserver://u:1433#secret@h?database=d", "sqlserver://u:%secret@h"} {
 		_, err = Open(t.Context(), wrong, Options{})
 		require.ErrorContains(t, err, "the address of the SQL Server", wrong)
 		require.NotContains(t, err.Error(), "secret", "a password is not for the log")
