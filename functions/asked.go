@@ -106,7 +106,7 @@ func (w *asked) readBody(body []byte, fields []string) (fault string) {
 	w.reason = strings.TrimSpace(w.fields["reason"])
 	switch {
 	case w.reason == "":
-		return "the field reason is missing: the journal says why an operator acted"
+		return "the field reason is missing: what is done is recorded with why"
 	case !isText([]byte(w.reason)): // it is shown in terminals, too
 		return "the field reason holds control characters"
 	case utf8.RuneCountInString(w.reason) > mostReason:

@@ -110,6 +110,11 @@ func (f *filter) statuses() []workflow.Status {
 	var all []workflow.Status
 	for text := range strings.SplitSeq(value, ",") {
 		status := workflow.Status(strings.TrimSpace(text))
+		for _, row := range workflow.Table() {
+			if strings.EqualFold(string(row.Status), string(status)) {
+				status = row.Status
+			}
+		}
 		if !status.Known() {
 			var known []string
 			for _, row := range workflow.Table() {

@@ -180,6 +180,10 @@ func TestEveryFilterReachesTheSearch(t *testing.T) {
 	}}, w.searches)
 
 	w.searches = nil
+	require.Equal(t, 200, w.get(t, "/api/orders?status=cancelled,needsAttention,Cancelled").Code)
+	require.Equal(t, []workflow.Status{workflow.Cancelled, workflow.NeedsAttention}, w.searches[0].Statuses, "whatever its case")
+
+	w.searches = nil
 	require.Equal(t, 200, w.get(t, "/api/orders?status=&idPrefix=&top=").Code, "a filter without a value is none")
 	require.Equal(t, []workflow.Search{{Top: 50}}, w.searches)
 }
@@ -188,7 +192,7 @@ func TestAFilterThatIsWrongIsNamedAndSaysWhatItMayBe(t *testing.T) {
 	t.Parallel()
 	const inject = `';DROP TABLE orders--`
 	for query, want := range map[string]string{
-		"status=completed":                     "NotStarted, AwaitingInventory",
+		"status=complete":                      "NotStarted, AwaitingInventory",
 		"status=Completed,":                    "NeedsAttention",
 		"status=BackOut":                       "Cancelled",
 		"status=" + url.QueryEscape(inject):    "Completed",

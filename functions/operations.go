@@ -31,21 +31,30 @@ type overview struct {
 	// all orders that wait were looked at: there were too many.
 	Stuck   map[workflow.StuckKind]int `json:"stuck"`
 	Partial bool                       `json:"stuckIsPartial"`
-	ReadAt  *time.Time                 `json:"readAt"`
+	// Rejected is how many messages were refused that nobody has dealt with, and
+	// whether there are more than that.
+	Rejected     int  `json:"rejected"`
+	MoreRejected bool `json:"rejectedIsPartial"`
+	// DeadLetters is how many messages the broker has given up, as it was counted
+	// a moment ago; null as long as that is not known.
+	DeadLetters *int       `json:"deadLetters"`
+	ReadAt      *time.Time `json:"readAt"`
 }
 
 // summary counts orders by status, what is not done, and what is stuck.
 func summary(c *call) reply {
 	ctx := c.r.Context()
-	var s workflow.Summary
-	err := c.try(ctx, func(ctx context.Context) (err error) {
-		s, err = c.Operators.Summary(ctx)
-		return err
-	})
+	s, rejected, err := c.sum(ctx)
 	if err != nil {
 		return c.readFailed("the summary", err)
 	}
-	told := overview{ByStatus: make(map[workflow.Status]int), Backlog: tellBacklog(s.Backlog), ReadAt: moment(s.ReadAt)}
+	told := overview{
+		ByStatus: make(map[workflow.Status]int), Backlog: tellBacklog(s.Backlog), ReadAt: moment(s.ReadAt),
+		Rejected: len(rejected.Items), MoreRejected: rejected.Next != "",
+	}
+	if n := c.deadLetterCount(); n >= 0 {
+		told.DeadLetters = &n
+	}
 	for _, row := range workflow.Table() {
 		told.ByStatus[row.Status] = s.ByStatus[row.Status]
 	}
@@ -58,6 +67,21 @@ func summary(c *call) reply {
 	body := jsonOf(told)
 	told.ReadAt = nil // the same at another time is the same
 	return c.toldAs("W/"+tagOf(jsonOf(told)), jsonType, body)
+}
+
+// mostRejected is how many rejected messages are counted.
+const mostRejected = 100
+
+// sum is the summary, and some of the messages that were rejected.
+func (c *call) sum(ctx context.Context) (s workflow.Summary, rejected workflow.Page[workflow.Refused], err error) {
+	err = c.try(ctx, func(ctx context.Context) (err error) {
+		if s, err = c.Operators.Summary(ctx); err != nil {
+			return err
+		}
+		rejected, err = c.Operators.Rejections(ctx, mostRejected, "")
+		return err
+	})
+	return s, rejected, err
 }
 
 func (c *call) countStuck(ctx context.Context) (count map[workflow.StuckKind]int, partial bool, err error) {

@@ -33,11 +33,16 @@ func TestTheSummaryCountsOrdersByStatusWhatIsNotDoneAndWhatIsStuck(t *testing.T)
 		}
 		return pageOf("", ill), nil
 	}
+	w.office.rejections = func(top int, after string) (workflow.Page[workflow.Refused], error) {
+		require.Equal(t, 100, top)
+		return workflow.Page[workflow.Refused]{Items: make([]workflow.Refused, 2), Next: "more"}, nil
+	}
 	answer := ask(t, w.atNoon(), http.MethodGet, "/api/operations/summary", "")
 	require.JSONEq(t, `{
 		"byStatus": {"NotStarted":0,"AwaitingInventory":0,"AwaitingPayment":0,"AwaitingShipment":0,"Compensating":0,"NeedsAttention":2,"Completed":5,"Cancelled":0,"Newer":1},
 		"backlog": {"waiting":1,"lagMs":1500,"dead":2,"blocked":3,"early":4,"overdue":5},
-		"stuck": {"attention":2,"blocked":2}, "stuckIsPartial": false, "readAt": "2026-07-19T12:00:00Z"
+		"stuck": {"attention":2,"blocked":2}, "stuckIsPartial": false, "readAt": "2026-07-19T12:00:00Z",
+		"rejected": 2, "rejectedIsPartial": true, "deadLetters": null
 	}`, answer.Body.String())
 	tag := answer.Header().Get("ETag")
 	at = at.Add(time.Hour)

@@ -56,22 +56,13 @@ func (c *call) drawn(html []byte) reply {
 
 // Where the numbers of the overview end: what is more is told as "more".
 const (
-	mostFlagged  = 100
-	mostRejected = 100
-	more         = "more" // the Next of a list that does not go on
+	mostFlagged = 100
+	more        = "more" // the Next of a list that does not go on
 )
 
 func opsOverview(c *call) reply {
 	ctx := c.r.Context()
-	var s workflow.Summary
-	var rejected workflow.Page[workflow.Refused]
-	err := c.try(ctx, func(ctx context.Context) (err error) {
-		if s, err = c.Operators.Summary(ctx); err != nil {
-			return err
-		}
-		rejected, err = c.Operators.Rejections(ctx, mostRejected, "")
-		return err
-	})
+	s, rejected, err := c.sum(ctx)
 	if err != nil {
 		return c.readFailed("the summary", err)
 	}

@@ -161,6 +161,12 @@ func (c *command) help() {
 	c.flags.PrintDefaults()
 }
 
+// typed reports whether a flag is in the command.
+func (c *command) typed(name string) (is bool) {
+	c.flags.Visit(func(f *flag.Flag) { is = is || f.Name == name })
+	return is
+}
+
 // check finds what is wrong with the flags before anything is asked.
 func (c *command) check() error {
 	if !slices.Contains(c.forms(), c.output) {
@@ -169,7 +175,7 @@ func (c *command) check() error {
 	if c.wait <= 0 {
 		return wrong("-timeout must be positive; it is %s", c.wait)
 	}
-	if c.top < 0 || c.top > 1000 {
+	if c.paged && c.typed("top") && (c.top < 1 || c.top > 1000) {
 		return wrong("-top must be from 1 to 1000; it is %d", c.top)
 	}
 	for _, field := range c.body {
@@ -181,7 +187,7 @@ func (c *command) check() error {
 		return nil
 	}
 	if strings.TrimSpace(c.reason) == "" {
-		return wrong("-reason is missing: the journal says why somebody acted")
+		return wrong("-reason is missing: what is done is recorded with why")
 	}
 	c.idempotency = or(c.idempotency, c.NewKey())
 	for _, header := range [][2]string{{"actor", c.actor}, {"idempotency-key", c.idempotency}, {"if-match", c.seen}} {

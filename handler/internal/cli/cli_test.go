@@ -171,6 +171,7 @@ func TestAMistakeInTheCommandSaysWhatIsRightAndNothingIsAsked(t *testing.T) {
 		{"orders list -key secret", "others can read a key in a command line"},
 		{"orders list -key=secret", "ORDERFLOW_KEY"},
 		{"summary -top 3", "-top"},
+		{"orders list -top 0", "1 to 1000"},
 		{"summary -timeout 0s", "-timeout must be positive"},
 		{"orders cancel o", "-reason is missing"},
 		{"orders cancel o -reason", "needs an argument: -reason"},
@@ -242,7 +243,7 @@ func TestEachAnswerHasItsExitCode(t *testing.T) {
 		{"accepted", reply(202, asJSON, cancelled), exitDone, nil},
 		{"repeated", reply(200, asJSON, strings.Replace(cancelled, "false", "true", 1)), exitDone, nil},
 		{"a wrong value", reply(400, asProblem, problem("")), exitUsage, []string{"what is wrong", "what to do"}},
-		{"a version is needed", reply(428, asProblem, problem("")), exitUsage, []string{"what is wrong", "`handler orders show order-42`", "add -version"}},
+		{"a version is needed", reply(428, asProblem, problem("")), exitUsage, []string{"-version is missing", "`handler orders show order-42`", "add -version"}},
 		{"not there", reply(404, asProblem, problem("")), exitNotFound, []string{"what is wrong", "what to do"}},
 		{"not possible", reply(409, asProblem, problem(allowed)), exitRefused, []string{
 			"possible at version 7", "  handler orders retry order-42 -message 'm 1' -version 7 -reason",

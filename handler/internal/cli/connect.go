@@ -35,6 +35,8 @@ func (c *command) connect(ctx context.Context) (closed func() error, err error) 
 		return nothing, nil
 	case c.broker:
 		return nothing, wrong("what the broker gave up is asked of an app, which is connected to it: name one with -url or ORDERFLOW_URL")
+	case c.probe:
+		return nothing, wrong("how an app is, is asked of the app: name one with -url or ORDERFLOW_URL; `handler check` looks at a database")
 	case c.keyFile != "":
 		return nothing, wrong("-key-file is for an app: name it with -url or ORDERFLOW_URL")
 	}

@@ -128,11 +128,15 @@ func TestWithoutAURLTheDatabaseIsAskedAndWhoActsIsToldWithWhat(t *testing.T) {
 	d.Open = func(context.Context, string) (Database, error) { return Database{}, errors.New("the database is away") }
 	require.Equal(t, exitFailed, d.run(t, "summary"))
 	require.Equal(t, "orderflow: the database is away\n", d.err.String())
-	reading := sit(always(200, asJSON, `{"status":"ready","degraded":[]}`))
+	for _, probe := range [][]string{{"health"}, {"health", "live"}} {
+		require.Equal(t, exitUsage, d.run(t, probe...), "a database does not say how an app is")
+		require.Contains(t, d.err.String(), "asked of the app")
+	}
+	reading := sit(always(200, asJSON, `{"byStatus":{}}`))
 	reading.URL = ""
 	reading.Open = func(context.Context, string) (Database, error) {
 		return Database{API: reading, About: "acting", Close: func() error { return errors.New("it cannot be closed") }}, nil
 	}
-	require.Equal(t, exitFailed, reading.run(t, "health"))
+	require.Equal(t, exitFailed, reading.run(t, "summary"))
 	require.Equal(t, "orderflow: it cannot be closed\n", reading.err.String(), "who only looks is told nothing")
 }

@@ -94,6 +94,7 @@ func (c *command) refusal(r request, a answer) error {
 		f.code = exitUsage
 	case http.StatusPreconditionRequired:
 		f.code = exitUsage
+		f.says = []string{"-version is missing: this decides about the order as you have seen it"}
 		told.Remedy = "`handler orders show" + c.target() + " " + shell(r.id) + "` says at which version the order is; add -version and that"
 	}
 	if told.Version != nil && len(told.Allowed) > 0 {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -180,6 +181,9 @@ func tellBroughtBack(p *page, body []byte) error {
 		return errForeign
 	}
 	p.say("handled %d", done.Handled)
+	if done.Handled == 0 && !done.More && len(done.Failed)+len(done.Trouble) == 0 {
+		p.say("there are none of those")
+	}
 	count(p, done.Outcomes)
 	p.section("Left, for they could not be handled", done.Failed, []column{
 		{head: "SUBSCRIPTION", of: []string{"subscription"}}, {head: "ORDER", of: []string{"orderId"}}, {head: "MESSAGE", of: []string{"messageId"}},
@@ -233,6 +237,10 @@ func tellSummary(p *page, body []byte) error {
 		Stuck    map[string]int `json:"stuck"`
 		Partial  bool           `json:"stuckIsPartial"`
 		ReadAt   string         `json:"readAt"`
+
+		Rejected     int  `json:"rejected"`
+		MoreRejected bool `json:"rejectedIsPartial"`
+		DeadLetters  *int `json:"deadLetters"`
 	}
 	if err := decode(body, &s); err != nil {
 		return err
@@ -257,9 +265,15 @@ func tellSummary(p *page, body []byte) error {
 		{"blocked", s.Backlog.Blocked, "orders that a message blocks"},
 		{"early", s.Backlog.Early, "messages that came before they matter"},
 		{"overdue", s.Backlog.Overdue, "deadlines that passed and did not come back"},
+		{"rejected", s.Rejected, "messages that were refused for good" + map[bool]string{true: ", or more"}[s.MoreRejected]},
 	} {
 		p.say("  %-20s %7d  %s", line.name, line.count, line.says)
 	}
+	letters := "-"
+	if s.DeadLetters != nil {
+		letters = strconv.Itoa(*s.DeadLetters)
+	}
+	p.say("  %-20s %7s  messages that the broker gave up", "dead letters", letters)
 	p.say("\nStuck")
 	count(p, s.Stuck)
 	if len(s.Stuck) == 0 {

@@ -131,7 +131,10 @@ func TestARejectedMessageIsShownWithItsBody(t *testing.T) {
 
 func TestWhatWasBroughtBackIsCountedAndWhatIsLeftIsAFailure(t *testing.T) {
 	t.Parallel()
-	d := sit(always(200, asJSON, `{"action":"redrive","handled":3,"outcomes":{"Applied":2,"Duplicate":1},"failed":[],"more":true,"trouble":[]}`))
+	d := sit(always(200, asJSON, `{"action":"redrive","handled":0,"outcomes":{},"failed":[],"more":false,"trouble":[]}`))
+	require.Zero(t, d.run(t, "dead-letters", "redrive", "-reason", "r", "-order", "order-24"))
+	require.Equal(t, "handled 0\nthere are none of those\n", d.out.String())
+	d = sit(always(200, asJSON, `{"action":"redrive","handled":3,"outcomes":{"Applied":2,"Duplicate":1},"failed":[],"more":true,"trouble":[]}`))
 	require.Zero(t, d.run(t, "dead-letters", "redrive", "-reason", "r"))
 	require.Equal(t, "handled 3\n  Applied                    2\n  Duplicate                  1\n\nThere may be more: the same again goes on.\n", d.out.String())
 	for _, left := range []string{
@@ -159,7 +162,7 @@ func TestWhatWasBroughtBackIsCountedAndWhatIsLeftIsAFailure(t *testing.T) {
 
 func TestTheSummaryCounts(t *testing.T) {
 	t.Parallel()
-	d := sit(always(200, asJSON, `{"byStatus":{"Completed":12,"AwaitingPayment":3},"backlog":{"waiting":2,"lagMs":61500.5,"dead":1,"blocked":4,"early":5,"overdue":6},"stuck":{"dead":1},"stuckIsPartial":true,"readAt":"2026-07-19T12:00:00Z"}`))
+	d := sit(always(200, asJSON, `{"byStatus":{"Completed":12,"AwaitingPayment":3},"backlog":{"waiting":2,"lagMs":61500.5,"dead":1,"blocked":4,"early":5,"overdue":6},"rejected":7,"deadLetters":8,"stuck":{"dead":1},"stuckIsPartial":true,"readAt":"2026-07-19T12:00:00Z"}`))
 	require.Zero(t, d.run(t, "summary"))
 	require.Equal(t, `Orders at 2026-07-19T12:00:00Z
   AwaitingPayment            3
@@ -171,15 +174,19 @@ Not done
   blocked                    4  orders that a message blocks
   early                      5  messages that came before they matter
   overdue                    6  deadlines that passed and did not come back
+  rejected                   7  messages that were refused for good
+  dead letters               8  messages that the broker gave up
 
 Stuck
   dead                       1
   not all were looked at: there are too many
 `, d.out.String())
-	d = sit(always(200, asJSON, `{"byStatus":{},"stuck":{},"backlog":{"lagMs":0}}`))
+	d = sit(always(200, asJSON, `{"byStatus":{},"stuck":{},"backlog":{"lagMs":0},"rejected":100,"rejectedIsPartial":true,"deadLetters":null}`))
 	require.Zero(t, d.run(t, "summary"))
 	require.Contains(t, d.out.String(), "messages to be sent\n")
 	require.Contains(t, d.out.String(), "Stuck\n  nothing\n")
+	require.Contains(t, d.out.String(), "  100  messages that were refused for good, or more\n")
+	require.Contains(t, d.out.String(), "    -  messages that the broker gave up\n")
 	require.Equal(t, exitFailed, sit(always(200, asJSON, `{}`)).run(t, "summary"))
 }
 
