@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"orderflow/workflow"
 )
@@ -37,15 +38,18 @@ type possible struct {
 	CommandID  string `json:"commandId,omitempty"`
 	DeadlineID string `json:"deadlineId,omitempty"`
 	To         string `json:"to,omitempty"`
+	// NotBefore is when the broker will have forgotten the command.
+	NotBefore *time.Time `json:"notBefore,omitempty"`
 }
 
-func possibilities(s workflow.Story) []possible {
+func (a App) possibilities(s workflow.Story) []possible {
 	all := []possible{}
 	for _, p := range workflow.Allowed(s) {
 		told := possible{Action: p.Action, To: p.To}
 		switch p.Action {
 		case "send-again", "discard":
 			told.CommandID = p.Target
+			told.NotBefore = a.notBefore(p)
 		case "fire-deadline":
 			told.DeadlineID = p.Target
 		default:
@@ -54,6 +58,15 @@ func possibilities(s workflow.Story) []possible {
 		all = append(all, told)
 	}
 	return all
+}
+
+// notBefore is when something will be possible that is not yet, by when the
+// command that it is about was sent; nil for what does not have to wait.
+func (a App) notBefore(p workflow.Possible) *time.Time {
+	if a.DuplicateDetection <= 0 || p.SentAt.IsZero() {
+		return nil
+	}
+	return moment(p.SentAt.Add(a.DuplicateDetection))
 }
 
 // cancelOrder asks the process to back the order out, as its customer may.
@@ -249,13 +262,17 @@ func (c *call) notNow(s workflow.Story, status int, detail string) reply {
 	if all := workflow.Allowed(s); len(all) > 0 {
 		var words []string
 		for _, p := range all {
-			words = append(words, p.String())
+			word := p.String()
+			if from := c.notBefore(p); from != nil {
+				word += " (not before " + from.Format(time.RFC3339) + ")"
+			}
+			words = append(words, word)
 		}
 		remedy = "possible now: " + strings.Join(words, ", ")
 	}
 	answer := c.rec.refuse(status, detail, remedy)
 	body := answer.body.(problemBody)
-	body.Version, body.Allowed = &s.Order.Version, possibilities(s)
+	body.Version, body.Allowed = &s.Order.Version, c.possibilities(s)
 	answer.body = body
 	return answer
 }

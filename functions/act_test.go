@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -386,6 +387,30 @@ func TestWhatTheDatabaseRefusesIsAConflictThatSaysWhy(t *testing.T) {
 	require.Equal(t, "it was sent 3s ago: wait until then", p["detail"])
 	require.Contains(t, asJSON(p["allowed"]), "order-42:capture-payment:1")
 	require.Equal(t, "Rejected", w.logged(t)["outcome"])
+}
+
+func TestWhatIsPossibleLaterIsOfferedWithItsTime(t *testing.T) {
+	t.Parallel()
+	unanswered := paying()
+	unanswered.Outbox[1].State, unanswered.Outbox[1].SentAt = workflow.DispatchSent, noon
+	for window, want := range map[time.Duration]string{
+		10 * time.Minute: `{"action": "send-again", "commandId": "order-42:capture-payment:1", "notBefore": "2026-07-19T12:10:00Z"}`,
+		0:                `{"action": "send-again", "commandId": "order-42:capture-payment:1"}`,
+	} {
+		w := about(unanswered)
+		w.act = func(context.Context, workflow.Action) (workflow.Decision, error) {
+			return workflow.Decision{Outcome: workflow.Rejected, Reason: "wait until then"}, nil
+		}
+		a := w.app()
+		a.DuplicateDetection = window
+		told := object(t, ask(t, a, http.MethodGet, "/api/orders/order-42", ""))
+		require.JSONEq(t, want, asJSON(told["allowed"].([]any)[2]))
+		p := problemOf(t, 409, ask(t, a, http.MethodPost, "/api/orders/order-42/send-again", `{"reason":"why","commandId":"order-42:capture-payment:1"}`))
+		require.JSONEq(t, want, asJSON(p["allowed"].([]any)[2]))
+		require.Equal(t, window > 0, strings.Contains(fmt.Sprint(p["remedy"]), "send-again order-42:capture-payment:1 (not before 2026-07-19T12:10:00Z), "), p["remedy"])
+	}
+	told := object(t, ask(t, about(paying()).app(), http.MethodGet, "/api/orders/order-42", ""))
+	require.NotContains(t, asJSON(told["allowed"]), "notBefore", "one that is dead is sent at once")
 }
 
 func TestACancellationOfABlockedOrderWaitsInItsLine(t *testing.T) {

@@ -86,6 +86,9 @@ type App struct {
 	Page Page
 	// ReadOnly keeps operators from acting: they can look, and orders go on.
 	ReadOnly bool
+	// DuplicateDetection is how long the broker remembers what it was sent, so how
+	// long a command is not sent again. Zero tells nobody.
+	DuplicateDetection time.Duration
 	// Limits are from when on an order counts as stuck; zero means
 	// workflow.LimitsFor deadlines of 24 hours.
 	Limits workflow.Limits

@@ -90,6 +90,7 @@ func show(c *call) reply {
 		return refusal
 	}
 	text := tell(told)
+	text.Allowed = c.possibilities(told)
 	for _, s := range c.stuck(told.Listed()) {
 		text.Stuck = append(text.Stuck, s.Why)
 	}
@@ -191,7 +192,6 @@ func tell(s workflow.Story) story {
 		})
 	}
 	told.Stuck = []string{}
-	told.Allowed = possibilities(s)
 	for _, r := range s.Rejected {
 		told.Rejected = append(told.Rejected, refusal{moment(r.At), r.MessageID, r.Type, r.Reason, r.Times})
 	}

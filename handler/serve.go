@@ -227,7 +227,7 @@ func (h *handler) app(life context.Context, orders *lateStore, out functions.Out
 		Process: orders, Orders: orders, Outbox: out, Backlog: orders, Sweeper: orders, DeadLetters: h.dead,
 		Log: h.log, Now: time.Now, Context: life, Deadline: s.HandlerDeadline,
 		HoldFrom: s.HoldFromDelivery, Concurrent: s.concurrent(),
-		Operators: orders, Database: orders, ReadOnly: s.ReadOnly, Page: ops.New(s.ReadOnly), Limits: workflow.LimitsFor(s.deadlines()),
+		Operators: orders, Database: orders, ReadOnly: s.ReadOnly, Page: ops.New(s.ReadOnly), Limits: workflow.LimitsFor(s.deadlines()), DuplicateDetection: s.DuplicateDetection,
 	})
 }
 

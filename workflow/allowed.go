@@ -1,10 +1,15 @@
 package workflow
 
+import "time"
+
 // Possible is something that an operator may do about an order as it stands.
 type Possible struct {
 	Action string // the name it has in the API: cancel, retry, skip, …
 	Target string // the MessageId that is meant, empty where the order is
 	To     string // how it may be resolved
+	// SentAt is when the command that may be sent again was sent: it may be once the
+	// broker has forgotten its MessageId. Zero for all else.
+	SentAt time.Time
 }
 
 // String is the possibility as it may be read in a sentence.
@@ -54,7 +59,11 @@ func Allowed(s Story) []Possible {
 		}
 		awaited := o.Awaits(d.ID)
 		if awaited {
-			all = append(all, Possible{Action: "send-again", Target: d.ID})
+			again := Possible{Action: "send-again", Target: d.ID}
+			if d.State == DispatchSent {
+				again.SentAt = d.SentAt
+			}
+			all = append(all, again)
 		}
 		if awaited || d.State == DispatchDead {
 			all = append(all, Possible{Action: "discard", Target: d.ID})

@@ -100,7 +100,11 @@ func (c *command) refusal(r request, a answer) error {
 	if told.Version != nil && len(told.Allowed) > 0 {
 		told.Remedy = fmt.Sprintf("possible at version %d, with a reason at the end:", *told.Version)
 		for _, may := range told.Allowed {
-			told.Remedy += "\n  " + c.command(may, r.id, *told.Version)
+			told.Remedy += "\n  "
+			if c.page().notYet(may) {
+				told.Remedy += "from " + at(may["notBefore"]) + " on: "
+			}
+			told.Remedy += c.command(may, r.id, *told.Version)
 		}
 	}
 	f.says = append(f.says, told.Remedy)

@@ -96,11 +96,35 @@ func tellOrder(p *page, body []byte) error {
 		p.say("\nNothing is to be done about it now.")
 		return nil
 	}
-	p.say("\nPossible now, with a reason at the end")
+	var now, later []possible
 	for _, may := range s.Allowed {
-		p.say("  %s", plain(p.again(may, s.OrderID, version)))
+		if p.notYet(may) {
+			later = append(later, may)
+		} else {
+			now = append(now, may)
+		}
+	}
+	p.offer("\nPossible now, with a reason at the end", now, s.OrderID, version)
+	for _, may := range later { // when the broker has forgotten it
+		p.offer("\nPossible from "+at(may["notBefore"])+" on", []possible{may}, s.OrderID, version)
 	}
 	return nil
+}
+
+// notYet reports whether something may be done later only.
+func (p *page) notYet(may possible) bool {
+	from, err := time.Parse(time.RFC3339, may["notBefore"])
+	return err == nil && from.After(p.now)
+}
+
+func (p *page) offer(title string, all []possible, order string, version int64) {
+	if len(all) == 0 {
+		return
+	}
+	p.say("%s", title)
+	for _, may := range all {
+		p.say("  %s", plain(p.again(may, order, version)))
+	}
 }
 
 func (p *page) fact(name, value string) {

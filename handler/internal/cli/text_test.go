@@ -160,6 +160,21 @@ func TestWhatWasBroughtBackIsCountedAndWhatIsLeftIsAFailure(t *testing.T) {
 	require.Equal(t, "orderflow: this is not all, for it is not known what there is of payment-result, shipment-result\n", part.err.String())
 }
 
+func TestWhatIsPossibleLaterIsShownWithItsTime(t *testing.T) {
+	t.Parallel()
+	const allowed = `"allowed":[{"action":"send-again","commandId":"o:a:1","notBefore":"2026-07-19T12:00:01Z"},{"action":"cancel"},
+		{"action":"send-again","commandId":"o:b:1","notBefore":"2026-07-19T12:00:00Z"}]`
+	d := sit(always(200, asJSON, `{"orderId":"o","status":"AwaitingPayment","version":2,`+allowed+`}`))
+	require.Zero(t, d.run(t, "orders", "show", "o"))
+	require.Contains(t, d.out.String(), "\nPossible now, with a reason at the end\n  handler orders cancel o -version 2 -reason\n"+
+		"  handler orders send-again o -command o:b:1 -version 2 -reason\n"+
+		"\nPossible from 2026-07-19T12:00:01Z on\n  handler orders send-again o -command o:a:1 -version 2 -reason\n")
+	d = sit(always(409, asProblem, `{"detail":"no","version":2,`+allowed+`}`))
+	require.Equal(t, exitRefused, d.run(t, "orders", "cancel", "o", "-reason", "r"))
+	require.Contains(t, d.err.String(), "  from 2026-07-19T12:00:01Z on: handler orders send-again o -command o:a:1 ")
+	require.Contains(t, d.err.String(), "  handler orders send-again o -command o:b:1 ")
+}
+
 func TestTheSummaryCounts(t *testing.T) {
 	t.Parallel()
 	d := sit(always(200, asJSON, `{"byStatus":{"Completed":12,"AwaitingPayment":3},"backlog":{"waiting":2,"lagMs":61500.5,"dead":1,"blocked":4,"early":5,"overdue":6},"rejected":7,"deadLetters":8,"stuck":{"dead":1},"stuckIsPartial":true,"readAt":"2026-07-19T12:00:00Z"}`))
