@@ -222,7 +222,7 @@ func TestSettingsReachWhatTheyAreFor(t *testing.T) {
 	orders := &lateStore{}
 	served := h.app(t.Context(), orders, out)
 	require.Equal(t, []int{5, 128}, []int{served.HoldFrom, served.Concurrent})
-	require.Equal(t, 30*time.Second, served.Deadline)
+	require.Equal(t, []time.Duration{30 * time.Second, 30 * time.Minute}, []time.Duration{served.Deadline, served.DuplicateDetection})
 	require.Equal(t, []any{orders, orders, orders, orders, out}, []any{served.Process, served.Orders, served.Backlog, served.Sweeper, served.Outbox})
 	options := s.storeOptions()
 	require.Equal(t, []time.Duration{2 * time.Hour, 48 * time.Hour, 30 * time.Minute},
