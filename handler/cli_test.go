@@ -120,7 +120,7 @@ func TestAnAppAndItsDatabaseTellTheSame(t *testing.T) {
 	for _, line := range []string{
 		"orders list", "orders list -all -o json", "orders list -o csv", "orders list -o ndjson -top 2", "orders list -status Completed", "orders show order-1 -o json",
 		"orders history order-2", "orders diagram order-3", "deadlines list", "deadlines list -state sent -o json", "held list", "held list -kind rejected",
-		"rejected list", "rejected show " + list.Items[0].ID, "stuck", "process", "process -o json", "health live", "orders list -status Nonsense", "orders list -top 1 -continue nonsense",
+		"rejected list", "rejected show " + list.Items[0].ID, "stuck", "process", "process -o json", "orders list -status Nonsense", "orders list -top 1 -continue nonsense",
 	} {
 		there, here := enter(t, remote, strings.Fields(line)...), enter(t, direct, strings.Fields(line)...)
 		require.Equal(t, there, here, line)
