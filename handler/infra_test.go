@@ -185,6 +185,9 @@ func TestTheTemplatesMakeWhatTheGuaranteesRestOn(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ file, says, why string }{
 		{"topic", "requiresDuplicateDetection: true", "what is sent twice is delivered once"},
+		{"topic", "@batchSize(1)\nmodule subscriptions", "subscriptions of one topic are not made at once, which the namespace may refuse"},
+		{"subscription", "@batchSize(1)\nresource subjects", "nor are rules"},
+		{"main", "param scaleByMessageCount bool = true", "the platform sees messages that wait for an app that sleeps"},
 		{"topic", "supportOrdering: true", "a session has its messages in the order of sending"},
 		{"subscription", "requiresSession: subscription.requiresSession", "an order's messages come one at a time"},
 		{"subscription", "deadLetteringOnMessageExpiration: true", "nothing is dropped silently"},

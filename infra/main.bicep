@@ -31,8 +31,8 @@ param alwaysReady array = []
 @allowed(['Standard', 'Premium'])
 param serviceBusSku string = 'Standard'
 
-@description('Gives the app Azure Service Bus Data Owner, so that the platform can read how many messages wait and scales sooner. It could then change and delete entities too.')
-param scaleByMessageCount bool = false
+@description('Gives the app Azure Service Bus Data Owner of the namespace, so that the platform can read how many messages wait, by which it wakes and scales the app. The app could change and delete entities then; docs/operating/deploy.md says how it goes without.')
+param scaleByMessageCount bool = true
 
 @description('The size of the database. A serverless one (GP_S_…) is kept from pausing, since timers read it all day.')
 param databaseSku string = 'GP_S_Gen5_2'

@@ -31,6 +31,9 @@ resource entity 'Microsoft.ServiceBus/namespaces/topics@2024-01-01' = {
   }
 }
 
+// One after the other: what is made at once under one topic may be refused as a
+// conflict (409, subcode 40901).
+@batchSize(1)
 module subscriptions 'subscription.bicep' = [for subscription in topic.subscriptions: {
   name: '${topic.name}-${subscription.name}-${uniqueString(namespaceName)}'
   params: {
