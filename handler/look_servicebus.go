@@ -27,7 +27,7 @@ func busLooks(ctx context.Context, s *settings) []look {
 	orders, commands := s.topology()
 	first := looker.Topic(ctx, orders.Name)
 	if first != nil && !errors.Is(first, servicebus.ErrForbidden) && !errors.Is(first, servicebus.ErrNotThere) {
-		return []look{wrong("Service Bus", first, "correct ServiceBusConnection, or see whether the network lets AMQP through, port 5671")}
+		return []look{wrong("Service Bus", first, s.wayToBus())}
 	}
 	glances := []glance{
 		{"topic " + orders.Name, func(context.Context) []look { return []look{topicLook(orders.Name, first)} }},
@@ -52,6 +52,14 @@ func busLooks(ctx context.Context, s *settings) []look {
 		}})
 	}
 	return glanceAt(ctx, glances)
+}
+
+// wayToBus is what to see to when Service Bus is not reached.
+func (s *settings) wayToBus() string {
+	if s.onEmulator() {
+		return "start the emulator, or correct ServiceBusConnection; it is looked for on port 5672 unless the Endpoint names another"
+	}
+	return "correct ServiceBusConnection, or see whether the network lets AMQP through, port 5671"
 }
 
 func topicLook(topic string, err error) look {

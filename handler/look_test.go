@@ -66,6 +66,8 @@ func TestACheckLooksAtAllThatTheProgramNeedsAndChangesNothing(t *testing.T) {
 	require.Equal(t, exitFailed, code)
 	require.Len(t, lines, 6, "one thing is said once: %s", strings.Join(lines, "\n"))
 	require.Regexp(t, `^✗ Service Bus +.*refused$`, lines[3])
+	require.Contains(t, lines[4], "start the emulator", "one listens without TLS, on a port of its own")
+	require.Contains(t, (&settings{ServiceBusNamespace: "contoso.servicebus.windows.net"}).wayToBus(), "port 5671")
 }
 
 func TestARightThatIsMissingIsNamedAndTheRestIsLookedAt(t *testing.T) {
