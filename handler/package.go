@@ -85,7 +85,7 @@ func pack(ctx context.Context, args []string, _ map[string]string, stdout, stder
 		fmt.Fprintf(stdout, "%10d  %s\n", len(e.Data), e.Name)
 	}
 	fmt.Fprintf(stdout, "%10d  %s, linux/%s, sha256 %x\n", file.Len(), f.zip, f.arch, sha256.Sum256(file.Bytes()))
-	fmt.Fprintf(stdout, "\nDeploy it: az functionapp deployment source config-zip --resource-group GROUP --name APP --src %s\n", f.zip)
+	fmt.Fprintf(stdout, "\nDeploy it on Flex Consumption (docs/operating/deploy.md says how on the other plans):\n  az functionapp deployment source config-zip --resource-group GROUP --name APP --src %s\n", f.zip)
 	return nil
 }
 
