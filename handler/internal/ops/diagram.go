@@ -252,7 +252,7 @@ func (a *arrow) write(e workflow.Edge, line []point, took []string) {
 	case first.y == last.y:
 		a.LabelX, a.Anchor, y = (first.x+last.x)/2, "middle", first.y-9
 	case e.From == workflow.BackOut:
-		lines = wrap(e.When, 13)
+		lines = wrap(e.When, 11)
 		a.LabelX, a.Anchor, y = first.x-gap, "end", (first.y+last.y)/2-lineHeight*(len(lines)-1)/2+2
 	case up:
 		a.LabelX, a.Anchor, y = first.x-gap, "end", (first.y+last.y)/2-lineHeight*(len(lines)-1)/2+2

@@ -219,11 +219,24 @@ const steps = {
   async 'says when nothing is heard, and goes on by itself'(browser) {
     const page = await open(browser, '#/');
     await seen(page, '.tile');
+    const opacity = value => page.waitForFunction(value => getComputedStyle(document.getElementById('view')).opacity === value, value);
     await page.route('**/page/overview', route => route.abort());
     await says(page, 'not reached', '#pulse');
+    assert.match(await page.textContent('#pulse'), /not reached, as of \d\d:\d\d:\d\d$/);
     assert.ok(await page.isVisible('.tile'), 'what was read stays');
+    await opacity('0.55');
+    await picture(page, 'away');
     await page.unroute('**/page/overview');
     await says(page, 'live', '#pulse');
+    await opacity('1');
+    let answer;
+    await page.route('**/page/overview', route => { answer = () => route.continue(); });
+    await says(page, 'no answer yet, as of', '#pulse');
+    await opacity('0.55');
+    await answer();
+    await page.unroute('**/page/overview');
+    await says(page, 'live', '#pulse');
+    await opacity('1');
   },
 
   async 'is not shown one order for another when nothing is heard'(browser) {
@@ -314,6 +327,7 @@ const steps = {
         const page = await open(browser, hash, {width: 375, dark});
         await shown(page);
         assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), name + ' is no wider than a phone');
+        assert.ok(await page.evaluate(() => [...document.querySelectorAll('.scroll')].every(list => list.scrollWidth <= list.clientWidth)), name + ' has nothing cut off');
         const light = await page.evaluate(() => getComputedStyle(document.body).backgroundColor.match(/\d+/g).map(Number).reduce((a, b) => a + b) / 3);
         assert.ok(dark ? light < 60 : light > 200, name + ' is dark in the dark');
         await picture(page, 'phone-' + name + (dark ? '-dark' : ''), true);

@@ -6,7 +6,7 @@
 (() => {
   const $ = id => document.getElementById(id);
   const api = location.pathname.replace(/ops\/?$/i, '');
-  const calm = 3000, slow = 30000, patience = 20000, longest = 60000;
+  const calm = 3000, doubt = 6000, slow = 30000, patience = 20000, longest = 60000;
   const view = $('view'), trouble = $('trouble');
 
   // ---- keys
@@ -55,7 +55,7 @@
 
   // ---- asking, again and again
 
-  let here, shown = '', tag = '', failures = 0, timer = 0, asking;
+  let here, shown = '', tag = '', heard = 0, failures = 0, timer = 0, asking;
 
   function go() {
     here = place();
@@ -78,7 +78,7 @@
 
   async function ask() {
     const mine = asking = new AbortController();
-    const late = setTimeout(() => mine.abort(), patience);
+    const doubting = setTimeout(() => silence('no answer yet'), doubt), late = setTimeout(() => mine.abort(), patience);
     const key = keys.get('operations');
     let answer, text, next = calm;
     try {
@@ -87,12 +87,14 @@
     } catch {
       answer = null;
     }
+    clearTimeout(doubting);
     clearTimeout(late);
     if (mine !== asking) return; // another was asked meanwhile
     asking = null;
     if (answer && (answer.status === 401 || answer.status === 403)) return askForKey(key !== '');
     if (answer && (answer.ok || answer.status === 304)) {
       failures = 0;
+      heard = Date.now();
       if (answer.ok) {
         tag = answer.headers.get('ETag') || '';
         who(answer.headers.get('X-Signed-In'));
@@ -110,7 +112,7 @@
     } else {
       failures++;
       next = Math.min(longest, calm * 2 ** failures);
-      away(answer, text, Date.now() + next);
+      away(answer, text);
     }
     view.setAttribute('aria-busy', 'false');
     timer = setTimeout(() => document.hidden ? (timer = 0) : ask(), next);
@@ -121,8 +123,8 @@
 
   // away says that nothing is heard. What is shown may still be read, unless
   // something else was asked for since.
-  function away(answer, text, until) {
-    pulse('not reached, next try ' + ago(new Date(until)), 'away');
+  function away(answer, text) {
+    silence('not reached');
     if (shown === here.path) return;
     view.replaceChildren();
     shown = '';
@@ -130,7 +132,13 @@
     else say(trouble, 'The app is not reached', 'It is tried again by itself.');
   }
 
+  // silence pales what is shown, and says of when it is.
+  function silence(words) {
+    pulse(words + (shown === here.path ? ', as of ' + new Date(heard).toTimeString().slice(0, 8) : ''), 'away');
+  }
+
   function pulse(words, kind) {
+    view.classList.toggle('old', kind === 'away');
     const p = $('pulse'), text = p.querySelector('.words');
     if (text.textContent !== words) text.textContent = words;
     p.className = kind;
