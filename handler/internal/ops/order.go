@@ -12,6 +12,10 @@ import (
 // has them all.
 const mostSteps = 200
 
+// mostLines is how many lines of an order are shown at once; the others are
+// folded away.
+const mostLines = 20
+
 type order struct {
 	workflow.Story
 	Status   workflow.Status
@@ -21,6 +25,8 @@ type order struct {
 	Tone     string // of why: bad, or warn where it only waits
 	Blocker  string // why the message that blocks it could not be handled
 	Deadline string // the armed one
+	Ordered  []workflow.Line
+	Folded   []workflow.Line // what is ordered besides
 	Effects  []effect
 	Notes    []string // what was noted of it besides
 	Actions  []action
@@ -76,6 +82,8 @@ func (p *Page) Order(s workflow.Story, why []workflow.Stuck) []byte {
 	if v.Status == "" {
 		v.Status = workflow.NotStarted
 	}
+	first := min(len(o.Lines), mostLines)
+	v.Ordered, v.Folded = o.Lines[:first], o.Lines[first:]
 	v.Tone = "warn"
 	for _, w := range why {
 		switch w.Kind {
@@ -117,7 +125,8 @@ func (v *order) timeline(s workflow.Story) {
 	for i, d := range s.Outbox {
 		row := sent{
 			Anchor: "s" + strconv.Itoa(i), Dispatch: d, Short: short(id, d.ID), Deadline: d.Purpose != "", Armed: d.ID == s.Order.Armed,
-			Awaited: d.Purpose == "" && d.State == workflow.DispatchSent && s.Order.Awaits(d.ID),
+			// Nothing answers CancelOrder, though it counts as awaited for ever.
+			Awaited: d.Purpose == "" && d.Type != workflow.CancelOrder && d.State == workflow.DispatchSent && s.Order.Awaits(d.ID),
 		}
 		rows[d.ID], anchors[d.ID] = row, row.Anchor
 	}

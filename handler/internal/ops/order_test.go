@@ -166,6 +166,14 @@ func TestTheTimelineShowsWhatCameWhatThatSentAndWhatItAnswers(t *testing.T) {
 	require.Equal(t, "cancel-order:1", v.Loose[0].Short)
 	require.Equal(t, "not sent yet", v.Loose[0].Says())
 
+	noticed := paid()
+	noticed.Order.Counts["cancel-order"] = 1
+	noticed.Outbox[4].State = workflow.DispatchSent
+	require.True(t, noticed.Order.Awaits("order-42:cancel-order:1"))
+	v = order{}
+	v.timeline(noticed)
+	require.Equal(t, "sent", v.Loose[0].Says(), "nothing answers it")
+
 	text := string(New(false).Order(paid(), nil))
 	for _, link := range regexp.MustCompile(`data-goto="([^"]*)"`).FindAllStringSubmatch(text, -1) {
 		require.Equal(t, 1, strings.Count(text, `id="`+link[1]+`"`), "the way to %s", link[1])
@@ -195,6 +203,33 @@ func TestAnOrderIsToldInFull(t *testing.T) {
 	}
 	require.Contains(t, string(New(false).Order(paid(), []workflow.Stuck{{Kind: workflow.StuckAttention, Why: "it waits"}})), `class="verdict warn"`)
 	require.NotContains(t, string(New(false).Order(paid(), nil)), "It is stuck")
+}
+
+func TestOfALongOrderTheFirstLinesAreShownAndTheOthersFolded(t *testing.T) {
+	t.Parallel()
+	s := paid()
+	s.Order.Lines = nil
+	for n := range mostLines {
+		s.Order.Lines = append(s.Order.Lines, workflow.Line{SKU: fmt.Sprintf("sku-%d-", n), Quantity: 2})
+	}
+	require.NotContains(t, string(New(false).Order(s, nil)), "<details")
+	s.Order.Lines = append(s.Order.Lines, workflow.Line{SKU: "last-a", Quantity: 3}, workflow.Line{SKU: "last-b", Quantity: 4})
+	text := string(New(false).Order(s, nil))
+	before, folded, found := strings.Cut(text, `<details id="ordered"><summary>2 more lines</summary>`)
+	require.True(t, found)
+	require.Equal(t, mostLines, strings.Count(before, "2 ×</span> sku-"))
+	require.Contains(t, folded, `3 ×</span> last-a, <span class="num">4 ×</span> last-b</details>`)
+	require.NotContains(t, before, "last-a")
+	s.Order.Lines = nil
+	require.NotContains(t, string(New(false).Order(s, nil)), "Ordered")
+}
+
+func TestWhatWasRefusedForGoodOfAnOrderIsReachedFromThere(t *testing.T) {
+	t.Parallel()
+	s := paid()
+	require.Contains(t, string(New(false).Order(s, nil)), `href="#/messages?kind=rejected"`)
+	s.Rejected = nil
+	require.NotContains(t, string(New(false).Order(s, nil)), `href="#/messages?kind=rejected"`)
 }
 
 func TestTheTimelineSaysWhichOperatorAskedAndWhyOnce(t *testing.T) {
