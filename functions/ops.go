@@ -19,14 +19,17 @@ type Page interface {
 	Overview(s workflow.Summary, stuck workflow.Page[workflow.Flagged], rejected workflow.Page[workflow.Refused], degraded []string, deadLetters int) []byte
 	Orders(asked workflow.Search, stuck bool, found workflow.Page[workflow.Flagged]) []byte
 	Order(s workflow.Story, why []workflow.Stuck) []byte
+	// Tabs stands above each list of messages. It takes of the rejected messages
+	// and the dead letters what Overview does.
+	Tabs(kind string, b workflow.Backlog, rejected workflow.Page[workflow.Refused], deadLetters int) []byte
 	// The lists of messages say in kind which one it is, and in first whether it
 	// is its first page.
-	Dispatches(kind string, deadlines, first bool, b workflow.Backlog, page workflow.Page[workflow.DispatchAt]) []byte
-	Kept(kind string, first bool, b workflow.Backlog, page workflow.Page[workflow.Kept]) []byte
-	Rejections(kind string, first bool, b workflow.Backlog, page workflow.Page[workflow.Refused]) []byte
+	Dispatches(kind string, deadlines, first bool, page workflow.Page[workflow.DispatchAt]) []byte
+	Kept(kind string, first bool, page workflow.Page[workflow.Kept]) []byte
+	Rejections(kind string, first bool, page workflow.Page[workflow.Refused]) []byte
 	// DeadLetters also takes how many there are, by subscription; one that could
 	// not be counted is missing.
-	DeadLetters(kind string, first bool, b workflow.Backlog, counts map[string]int, page workflow.Page[workflow.DeadLetter]) []byte
+	DeadLetters(kind string, first bool, counts map[string]int, page workflow.Page[workflow.DeadLetter]) []byte
 	Rejected(workflow.Refused) []byte
 }
 
@@ -119,7 +122,7 @@ func opsOrder(c *call) reply {
 
 // deadLetterCount is how many dead letters were last counted, negative as long
 // as that is not known.
-func (a App) deadLetterCount() (n int) {
+func (a App) deadLetterCount() int {
 	if a.DeadLetters == nil {
 		return -1
 	}
@@ -127,10 +130,29 @@ func (a App) deadLetterCount() (n int) {
 	if counts == nil {
 		return -1
 	}
+	return inAll(counts)
+}
+
+// inAll is how many dead letters there are, of all subscriptions.
+func inAll(counts map[string]int) (n int) {
 	for _, number := range counts {
 		n += number
 	}
 	return n
+}
+
+// tabs says how many messages there are of each kind, as far as that is known
+// cheaply.
+func (c *call) tabs(ctx context.Context, kind string, deadLetters int) ([]byte, error) {
+	b, err := c.Backlog.Backlog(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rejected, err := c.Operators.Rejections(ctx, mostRejected, "")
+	if err != nil {
+		return nil, err
+	}
+	return c.Page.Tabs(kind, b, rejected, deadLetters), nil
 }
 
 // opsMessages lists messages of one kind, and how many there are of each.
@@ -145,22 +167,22 @@ func opsMessages(c *call) reply {
 	if kind == "dead-letters" {
 		return c.opsDeadLetters(kind, listed, from, top, after == "")
 	}
-	var html []byte
-	err := c.try(c.r.Context(), func(ctx context.Context) error {
-		b, err := c.Backlog.Backlog(ctx)
-		if err != nil {
+	var tabs, html []byte
+	gaveUp := c.deadLetterCount()
+	err := c.try(c.r.Context(), func(ctx context.Context) (err error) {
+		if tabs, err = c.tabs(ctx, kind, gaveUp); err != nil {
 			return err
 		}
 		dispatches := func(state string, deadlines bool) error {
 			page, err := c.Operators.Dispatches(ctx, state, deadlines, top, after)
 			page.Next = c.token(page.Next)
-			html = c.Page.Dispatches(kind, deadlines, after == "", b, page)
+			html = c.Page.Dispatches(kind, deadlines, after == "", page)
 			return err
 		}
 		kept := func(outcome workflow.Outcome) error {
 			page, err := c.Operators.Kept(ctx, outcome, top, after)
 			page.Next = c.token(page.Next)
-			html = c.Page.Kept(kind, after == "", b, page)
+			html = c.Page.Kept(kind, after == "", page)
 			return err
 		}
 		switch kind {
@@ -181,31 +203,31 @@ func opsMessages(c *call) reply {
 		}
 		page, err := c.Operators.Rejections(ctx, top, after)
 		page.Next = c.token(page.Next)
-		html = c.Page.Rejections(kind, after == "", b, page)
+		html = c.Page.Rejections(kind, after == "", page)
 		return err
 	})
 	if err != nil {
 		return c.readFailed("the messages", err)
 	}
-	return c.drawn(html)
+	return c.drawn(append(tabs, html...))
 }
 
 // opsDeadLetters lists what the broker gave up.
 func (c *call) opsDeadLetters(kind string, listed []string, from int64, top int, first bool) reply {
 	ctx := c.r.Context()
-	var b workflow.Backlog
-	if err := c.try(ctx, func(ctx context.Context) (err error) {
-		b, err = c.Backlog.Backlog(ctx)
-		return err
-	}); err != nil {
-		return c.readFailed("the messages", err)
-	}
 	counts, page, err := c.readDeadLetters(ctx, subscriptionNames(), listed, from, top)
 	if err != nil {
 		return c.readFailed("what the broker gave up", err)
 	}
+	var tabs []byte
+	if err := c.try(ctx, func(ctx context.Context) (err error) {
+		tabs, err = c.tabs(ctx, kind, inAll(counts))
+		return err
+	}); err != nil {
+		return c.readFailed("the messages", err)
+	}
 	page.Next = c.token(page.Next)
-	return c.drawn(c.Page.DeadLetters(kind, first, b, counts, page))
+	return c.drawn(append(tabs, c.Page.DeadLetters(kind, first, counts, page)...))
 }
 
 func opsRejected(c *call) reply {

@@ -34,20 +34,24 @@ func (sketch) Order(s workflow.Story, stuck []workflow.Stuck) []byte {
 	return fmt.Appendf(nil, "%s %v", s.Order.ID, stuck)
 }
 
-func (sketch) Dispatches(kind string, deadlines, first bool, b workflow.Backlog, page workflow.Page[workflow.DispatchAt]) []byte {
-	return fmt.Appendf(nil, "%s deadlines=%v first=%v dead=%d items=%d next=%s", kind, deadlines, first, b.Dead, len(page.Items), page.Next)
+func (sketch) Tabs(kind string, b workflow.Backlog, rejected workflow.Page[workflow.Refused], deadLetters int) []byte {
+	return fmt.Appendf(nil, "%s of dead=%d rejected=%d%s dead letters=%d: ", kind, b.Dead, len(rejected.Items), rejected.Next, deadLetters)
 }
 
-func (sketch) Kept(kind string, first bool, b workflow.Backlog, page workflow.Page[workflow.Kept]) []byte {
-	return fmt.Appendf(nil, "%s first=%v dead=%d items=%d next=%s", kind, first, b.Dead, len(page.Items), page.Next)
+func (sketch) Dispatches(kind string, deadlines, first bool, page workflow.Page[workflow.DispatchAt]) []byte {
+	return fmt.Appendf(nil, "%s deadlines=%v first=%v items=%d next=%s", kind, deadlines, first, len(page.Items), page.Next)
 }
 
-func (sketch) Rejections(kind string, first bool, b workflow.Backlog, page workflow.Page[workflow.Refused]) []byte {
-	return fmt.Appendf(nil, "%s first=%v dead=%d items=%d next=%s", kind, first, b.Dead, len(page.Items), page.Next)
+func (sketch) Kept(kind string, first bool, page workflow.Page[workflow.Kept]) []byte {
+	return fmt.Appendf(nil, "%s first=%v items=%d next=%s", kind, first, len(page.Items), page.Next)
 }
 
-func (sketch) DeadLetters(kind string, first bool, b workflow.Backlog, counts map[string]int, page workflow.Page[workflow.DeadLetter]) []byte {
-	return fmt.Appendf(nil, "%s first=%v dead=%d counts=%v items=%v next=%s", kind, first, b.Dead, counts, page.Items, page.Next)
+func (sketch) Rejections(kind string, first bool, page workflow.Page[workflow.Refused]) []byte {
+	return fmt.Appendf(nil, "%s first=%v items=%d next=%s", kind, first, len(page.Items), page.Next)
+}
+
+func (sketch) DeadLetters(kind string, first bool, counts map[string]int, page workflow.Page[workflow.DeadLetter]) []byte {
+	return fmt.Appendf(nil, "%s first=%v counts=%v items=%v next=%s", kind, first, counts, page.Items, page.Next)
 }
 
 func (sketch) Rejected(m workflow.Refused) []byte {
@@ -203,15 +207,19 @@ func TestThePageListsMessagesOfEachKind(t *testing.T) {
 			return pageOf("more", workflow.Kept{}), nil
 		}
 		w.office.rejections = func(top int, after string) (workflow.Page[workflow.Refused], error) {
+			if top == 100 { // to be counted
+				return pageOf("+", refused(), refused()), nil
+			}
 			asked = append(asked, fmt.Sprint("rejections", top, after))
 			return pageOf("more", workflow.Refused{}), nil
 		}
 		path := "/api/operations/page/messages?top=2&kind=" + kind
 		first := w.get(t, path).Body.String()
 		told, next, _ := strings.Cut(first, " next=")
-		require.Equal(t, want.told+" first=true dead=3 items=1", told)
+		_, told, _ = strings.Cut(told, " of dead=3 rejected=2+ dead letters=-1: ")
+		require.Equal(t, want.told+" first=true items=1", told)
 		second := w.get(t, path+"&continuationToken="+next).Body.String()
-		require.Contains(t, second, want.told+" first=false dead=3 items=1")
+		require.Contains(t, second, want.told+" first=false items=1")
 		require.Equal(t, []string{want.asked + "2", want.asked + "2more"}, asked)
 	}
 	var w world
@@ -230,7 +238,7 @@ func TestThePageShowsWhatTheBrokerGaveUp(t *testing.T) {
 	h := a.Handler()
 	path := "/api/operations/page/messages?kind=dead-letters&top=2"
 	first := send(h, newRequest(t, http.MethodGet, path, http.NoBody)).Body.String()
-	require.Contains(t, first, "dead-letters first=true dead=0 counts=map[")
+	require.Contains(t, first, "dead-letters of dead=0 rejected=0 dead letters=3: dead-letters first=true counts=map[")
 	require.Contains(t, first, " order-placed:1 ")
 	require.Contains(t, first, " payment-result:2 ")
 	require.Equal(t, 2, strings.Count(first, "{order-placed")+strings.Count(first, "{payment-result"))

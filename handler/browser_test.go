@@ -133,6 +133,7 @@ func (r *rig) furnish() {
 	say("order-hostile", hostile, workflow.PaymentFailed, map[string]any{"orderId": "order-hostile", "reason": hostile})
 	say("order-early", "warehouse:early-1", workflow.InventoryReserved, map[string]any{"orderId": "order-early", "reservationId": hostile})
 	say("order-1", "broken:1", workflow.PaymentCaptured, []byte(`{"orderId":`+hostile))
+	say("order-of-the-other-shop-4711", "broken:"+strings.Repeat("0a1b2c3d", 8), workflow.PaymentCaptured, map[string]any{"orderId": strings.Repeat("4e5f6071", 8)})
 	say("order-1", "broken:2", workflow.PaymentCaptured, []byte{0xff, 0xfe, 0x00, 'x'})
 
 	_, err = r.bus.Send(t.Context(), r.settings.OrdersTopic, localbus.Message{

@@ -102,12 +102,23 @@ func bringBack(counts map[string]int) (all []action) {
 			continue
 		}
 		number := count(n, n >= workflow.DeadLettersCounted)
-		all = append(all, action{Name: "redrive", Verb: "Bring back " + number + " of " + name, Dialog: jsonOf(dialog{
-			Title: "Bring back what was given up", Says: "The messages are handled as if they came now, each order's oldest first, and taken out at the broker. At most 100 are handled at once.",
-			About: number + " of the subscription " + name, Opener: "operation-actions", Path: "operations/dead-letters/redrive", Fields: map[string]string{"subscription": name},
-		})})
+		all = append(all, redrive("Bring back "+number+" of "+name, number+" of the subscription "+name, map[string]string{"subscription": name}))
 	}
 	return all
+}
+
+// bringBackOf brings back the dead letters of one order, whatever their
+// subscription.
+func bringBackOf(orderID string) *action {
+	a := redrive("Bring back this order's", "All of order "+visible(orderID), map[string]string{"orderId": orderID})
+	return &a
+}
+
+func redrive(verb, about string, fields map[string]string) action {
+	return action{Name: "redrive", Verb: verb, Dialog: jsonOf(dialog{
+		Title: "Bring back what was given up", Says: "The messages are handled as if they came now, each order's oldest first, and taken out at the broker. At most 100 are handled at once.",
+		About: about, Opener: "operation-actions", Path: "operations/dead-letters/redrive", Fields: fields,
+	})}
 }
 
 // jsonOf is a value of texts as JSON, which cannot fail.

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"html"
+	"html/template"
 	"regexp"
 	"strings"
 	"testing"
@@ -109,23 +110,31 @@ func TestTheFilterShowsWhatIsAskedFor(t *testing.T) {
 func TestEachListOfMessagesHasATabAndTheCountThatIsKnown(t *testing.T) {
 	t.Parallel()
 	p, b := New(false), workflow.Backlog{Dead: 1, Blocked: 2, Early: 3}
+	refused := workflow.Page[workflow.Refused]{Next: "more", Items: make([]workflow.Refused, 4)}
 	for _, l := range lists() {
-		html := string(p.Rejections(l.Kind, true, b, workflow.Page[workflow.Refused]{}))
+		html := string(p.Tabs(l.Kind, b, refused, 5))
 		require.Contains(t, html, `href="#/messages?kind=`+l.Kind+`" aria-current="page">`+l.Title)
 		require.Equal(t, 1, strings.Count(html, "aria-current"))
 		require.Contains(t, html, `Dead commands <span class="count bad">1<`)
 		require.Contains(t, html, `Early <span class="count ">3<`)
-		require.NotContains(t, html, `Rejected <span`)
-		require.Contains(t, html, "There are none.")
-		require.NotContains(t, html, "Next page")
+		require.Contains(t, html, `Rejected <span class="count warn">4&#43;<`)
+		require.Contains(t, html, `Dead letters <span class="count bad">5<`)
+		require.Contains(t, html, template.HTMLEscapeString(l.Says))
+		list := string(p.Rejections(l.Kind, true, workflow.Page[workflow.Refused]{}))
+		require.Contains(t, list, `<section aria-label="`+l.Title+`"`)
+		require.Contains(t, list, "There are none.")
+		require.NotContains(t, list, "Next page")
 	}
-	html := string(p.Dispatches("dead", false, false, b, workflow.Page[workflow.DispatchAt]{Next: "t", Items: []workflow.DispatchAt{{
+	require.Contains(t, string(p.Tabs("dead", b, refused, workflow.DeadLettersCounted)), `Dead letters <span class="count bad">1000&#43;<`, "no more are counted")
+	require.NotContains(t, string(p.Tabs("dead", workflow.Backlog{}, workflow.Page[workflow.Refused]{}, 0)), `class="count`)
+	require.NotContains(t, string(p.Tabs("dead", workflow.Backlog{}, workflow.Page[workflow.Refused]{}, -1)), `class="count`, "not known is not said")
+	html := string(p.Dispatches("dead", false, false, workflow.Page[workflow.DispatchAt]{Next: "t", Items: []workflow.DispatchAt{{
 		OrderID: "order-1", Dispatch: workflow.Dispatch{Outgoing: workflow.Outgoing{ID: "order-1:ship-order:1", Type: workflow.ShipOrder}, State: workflow.DispatchDead, Attempts: 10, Refusals: 9, Deaths: 2, LastError: "too large"},
 	}}}))
 	for _, words := range []string{"First page", "kind=dead&amp;continuationToken=t", `href="#/orders/order-1"`, "order-1:ship-order:1", "too large", "10 attempts, 9 refusals, dead 2 times"} {
 		require.Contains(t, html, words)
 	}
-	due := string(p.Dispatches("deadlines", true, true, b, workflow.Page[workflow.DispatchAt]{Items: []workflow.DispatchAt{{Dispatch: workflow.Dispatch{Outgoing: workflow.Outgoing{DueAt: noon}, State: workflow.DispatchWaiting, NextAttemptAt: noon.Add(time.Hour)}}}}))
+	due := string(p.Dispatches("deadlines", true, true, workflow.Page[workflow.DispatchAt]{Items: []workflow.DispatchAt{{Dispatch: workflow.Dispatch{Outgoing: workflow.Outgoing{DueAt: noon}, State: workflow.DispatchWaiting, NextAttemptAt: noon.Add(time.Hour)}}}}))
 	require.Contains(t, due, "2026-07-19 12:00:00 UTC")
 	require.NotContains(t, due, "13:00:00")
 }
@@ -136,20 +145,27 @@ func TestDeadLettersAreShownAndBroughtBackByTheirSubscription(t *testing.T) {
 	letter.OrderID, letter.ID, letter.Type, letter.Delivery = "order-1", "bank:1", workflow.PaymentCaptured, workflow.Delivery{Count: 10, EnqueuedAt: noon}
 	stray := workflow.DeadLetter{Subscription: "payment-result"}
 	stray.OrderID = "no order"
+	other := letter
+	other.OrderID = "order-2"
 	counts := map[string]int{"payment-result": workflow.DeadLettersCounted, "order-placed": 2, "shipment-result": 0}
-	html := New(false).DeadLetters("dead-letters", true, workflow.Backlog{}, counts, workflow.Page[workflow.DeadLetter]{Items: []workflow.DeadLetter{letter, stray}})
-	for _, words := range []string{`href="#/orders/order-1"`, "bank:1", "MaxDeliveryCountExceeded", "ten times", "after 10 deliveries to payment-result", "2026-07-19 12:00:00 UTC", "data-slow"} {
+	html := New(false).DeadLetters("dead-letters", true, counts, workflow.Page[workflow.DeadLetter]{Items: []workflow.DeadLetter{letter, stray, letter, other}})
+	for _, words := range []string{`href="#/orders/order-1"`, "bank:1", "MaxDeliveryCountExceeded", "ten times", "in payment-result, 10 deliveries so far", "2026-07-19 12:00:00 UTC", "data-slow"} {
 		require.Contains(t, string(html), words)
 	}
 	require.NotContains(t, string(html), `href="#/orders/no`)
 	all := buttons(t, html)
-	require.Len(t, all, 2, "one for each subscription that has some")
+	require.Len(t, all, 4, "one for each subscription that has some, and for each order that can be named")
 	require.Equal(t, map[string]string{"subscription": "order-placed"}, all[0].Fields)
 	require.Equal(t, "2 of the subscription order-placed", all[0].About)
 	require.Equal(t, "1000+ of the subscription payment-result", all[1].About, "no more are counted")
-	require.Equal(t, "operations/dead-letters/redrive", all[1].Path)
-	require.Equal(t, "operation-actions", all[1].Opener)
-	require.Empty(t, buttons(t, New(true).DeadLetters("dead-letters", true, workflow.Backlog{}, counts, workflow.Page[workflow.DeadLetter]{})))
+	require.Equal(t, map[string]string{"orderId": "order-1"}, all[2].Fields)
+	require.Equal(t, "All of order order-1", all[2].About)
+	require.Equal(t, map[string]string{"orderId": "order-2"}, all[3].Fields)
+	for _, d := range all {
+		require.Equal(t, "operations/dead-letters/redrive", d.Path)
+		require.Equal(t, "operation-actions", d.Opener)
+	}
+	require.Empty(t, buttons(t, New(true).DeadLetters("dead-letters", true, counts, workflow.Page[workflow.DeadLetter]{Items: []workflow.DeadLetter{letter}})))
 
 	tile := func(n int) (class, value string) {
 		return tileOf(t, string(New(false).Overview(workflow.Summary{}, workflow.Page[workflow.Flagged]{}, workflow.Page[workflow.Refused]{}, nil, n)), "dead letters")
@@ -162,6 +178,18 @@ func TestDeadLettersAreShownAndBroughtBackByTheirSubscription(t *testing.T) {
 	require.Equal(t, "999", value)
 	_, value = tile(workflow.DeadLettersCounted)
 	require.Equal(t, "1000+", value, "no more are counted")
+}
+
+func TestARejectedMessageIsListedWithAWayToItAndToItsOrder(t *testing.T) {
+	t.Parallel()
+	known, stray := workflow.Refused{ID: "0a1b"}, workflow.Refused{ID: "2c3d"}
+	known.OrderID, stray.OrderID = "order-1", "no order"
+	html := string(New(false).Rejections("rejected", true, workflow.Page[workflow.Refused]{Items: []workflow.Refused{known, stray}}))
+	for _, link := range []string{"#/messages/rejected/0a1b", "#/messages/rejected/2c3d", "#/orders/order-1"} {
+		require.Contains(t, html, `href="`+link+`"`)
+	}
+	require.Contains(t, html, `<span class="id">no order</span>`)
+	require.NotContains(t, html, `href="#/orders/no`)
 }
 
 func TestARejectedMessageIsShownWithItsBytes(t *testing.T) {

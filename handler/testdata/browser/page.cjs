@@ -162,7 +162,9 @@ const steps = {
     await page.route('**/redrive', route => route.fulfill({status: 200, contentType: 'application/json', body: JSON.stringify(trouble)}), {times: 1});
     await page.click('#act-do');
     await says(page, '0 handled, more are left; trouble with the broker: no such subscription', '#toast');
-    await page.click('.act:text("Bring back 1 of payment-result")');
+    assert.match(await page.textContent('.tabs a[aria-current]'), /Dead letters 1/);
+    await page.click('.act:text("Bring back this order\'s")');
+    await says(page, 'All of order order-gone', '#act');
     await page.fill('#act-reason', 'the bank says it was paid');
     await page.click('#act-do');
     await says(page, '1 handled', '#toast');
@@ -200,8 +202,8 @@ const steps = {
     const page = await open(browser, '#/messages?kind=rejected');
     await seen(page, '#view tbody a');
     const views = ['#/orders/order-hostile', '#/orders/order-blocked', '#/orders/order-early', '#/messages?kind=rejected', '#/messages?kind=blocked', '#/messages?kind=early', '#/messages?kind=dead-letters', '#/messages?kind=waiting', '#/messages?kind=deadlines', '#/messages?kind=scheduled'];
-    for (const link of await page.locator('#view tbody a').evaluateAll(all => all.map(a => a.getAttribute('href')))) views.push(link);
-    assert.equal(views.length, 12, 'two are rejected');
+    for (const link of await page.locator('#view tbody a.type').evaluateAll(all => all.map(a => a.getAttribute('href')))) views.push(link);
+    assert.equal(views.length, 13, 'three are rejected');
     let hostile = 0;
     for (const view of views) {
       await page.goto('about:blank');
