@@ -222,6 +222,13 @@ func TestThePageListsMessagesOfEachKind(t *testing.T) {
 		require.Contains(t, second, want.told+" first=false items=1")
 		require.Equal(t, []string{want.asked + "2", want.asked + "2more"}, asked)
 	}
+	uncounted := world{count: func(context.Context) (workflow.Backlog, error) { return workflow.Backlog{}, workflow.ErrTransient }}
+	aProblem(t, 503, uncounted.get(t, "/api/operations/page/messages?kind=dead"))
+	uncounted = world{}
+	uncounted.office.rejections = func(int, string) (workflow.Page[workflow.Refused], error) {
+		return workflow.Page[workflow.Refused]{}, workflow.ErrTransient
+	}
+	aProblem(t, 503, uncounted.get(t, "/api/operations/page/messages?kind=dead"))
 	var w world
 	require.Contains(t, problemOf(t, 400, w.get(t, "/api/operations/page/messages?kind=everything"))["remedy"], "dead, blocked, early, rejected")
 }
@@ -253,6 +260,9 @@ func TestThePageShowsWhatTheBrokerGaveUp(t *testing.T) {
 		overview := send(h, newRequest(t, http.MethodGet, "/api/operations/page/overview", http.NoBody)).Body.String()
 		return strings.Contains(overview, `["the broker gave up messages for order-placed, payment-result, which can be brought back"], 3 dead letters`)
 	}, 10*time.Second, 5*time.Millisecond)
+
+	dead := send(h, newRequest(t, http.MethodGet, "/api/operations/page/messages?kind=dead", http.NoBody)).Body.String()
+	require.Contains(t, dead, "dead of dead=0 rejected=0 dead letters=3: ", "as they were last counted")
 
 	none := world{pile: &pile{away: map[string]error{}}}
 	for _, s := range functions.Subscriptions() {
