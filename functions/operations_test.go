@@ -219,7 +219,10 @@ func TestAReadSaysWhetherAnythingHasChanged(t *testing.T) {
 		}
 		path := "/api/" + strings.ReplaceAll(e.Path, "{id}", "0a1b")
 		w := refusing(refused())
-		w.story, w.pile = storyOf(paying()), &pile{}
+		w.story = storyOf(paying())
+		if strings.HasSuffix(path, "dead-letters") { // which others count in the background: that is news, once
+			w.pile = &pile{}
+		}
 		first := w.get(t, path)
 		require.Equal(t, 200, first.Code, path)
 		tag := first.Header().Get("ETag")
