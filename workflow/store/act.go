@@ -21,10 +21,23 @@ func (s *Store) Act(ctx context.Context, a workflow.Action) (d workflow.Decision
 		return workflow.Decision{Outcome: workflow.Rejected, Reason: fault}, nil
 	}
 	err = s.insist(ctx, func() error {
+		m := a.Message()
+		found, err := s.load(ctx, &m)
+		if err != nil {
+			return err
+		}
+		var handled bool
+		if d, handled = s.before(found, m); handled || found.newer != nil {
+			return found.newer
+		}
+		m.Conversation, m.OriginID = found.order.Conversation, found.order.Origin
+		if m.ID == "" {
+			m.ID = workflow.ActionID(a.OrderID, m.Type, found.revision)
+		}
 		if a.Kind == workflow.FireDeadline {
-			d, err = s.fire(ctx, a)
+			d, err = s.fire(ctx, found, a, m)
 		} else {
-			d, err = s.act(ctx, a)
+			d, err = s.act(ctx, found, a, m)
 		}
 		return err
 	})
@@ -46,50 +59,38 @@ func (s *Store) Act(ctx context.Context, a workflow.Action) (d workflow.Decision
 	return d, nil
 }
 
-func (s *Store) act(ctx context.Context, a workflow.Action) (workflow.Decision, error) {
-	m := a.Message()
-	found, err := s.load(ctx, &m)
-	if err != nil {
-		return workflow.Decision{}, err
-	}
-	if d, handled := s.before(found, m); handled || found.newer != nil {
-		return d, found.newer
-	}
-	m.Conversation, m.OriginID = found.order.Conversation, found.order.Origin
-	if m.ID == "" {
-		m.ID = workflow.ActionID(a.OrderID, m.Type, found.revision)
-	}
+func (s *Store) act(ctx context.Context, f *found, a workflow.Action, m workflow.Message) (_ workflow.Decision, err error) {
 	var fault string
 	var does []statement
 	switch a.Kind {
 	case workflow.RetryMessage, workflow.SkipMessage:
-		fault, does = s.unblock(found, a)
+		fault, does = s.unblock(f, a)
 	case workflow.SendAgain, workflow.DiscardCommand:
-		if found.blockedBy != "" { // the answer, or the news of its death, may wait in the line
-			return found.unmoved(m, workflow.Rejected, found.blocked()), nil
+		if f.blockedBy != "" { // the answer, or the news of its death, may wait in the line
+			return f.unmoved(m, workflow.Rejected, f.blocked()), nil
 		}
-		fault, does, err = s.resend(ctx, found, a)
+		fault, does, err = s.resend(ctx, f, a)
 	case workflow.FireDeadline: // is decided by the process
 	}
 	if err != nil || fault != "" {
-		return found.unmoved(m, workflow.Rejected, fault), err
+		return f.unmoved(m, workflow.Rejected, fault), err
 	}
-	d := found.unmoved(m, workflow.Applied, a.Words())
-	order := s.touch(found, a.OrderID)
+	d := f.unmoved(m, workflow.Applied, a.Words())
+	order := s.touch(f, a.OrderID)
 	switch {
-	case a.Kind == workflow.SendAgain && found.order.Problem != "":
-		order, err = s.order(found, found.order.Forgiven(a.Target))
-	case a.Kind == workflow.SkipMessage && found.order.Armed == a.Target:
+	case a.Kind == workflow.SendAgain && f.order.Problem != "":
+		order, err = s.order(f, f.order.Forgiven(a.Target))
+	case a.Kind == workflow.SkipMessage && f.order.Armed == a.Target:
 		var rearmed workflow.Order
-		rearmed, d.Deadline = found.order.Rearmed(m, a.Target)
+		rearmed, d.Deadline = f.order.Rearmed(m, a.Target)
 		does = append(does, s.settle(a.OrderID, []string{a.Target}),
-			s.emit(found.revision+1, []workflow.Emission{{Outgoing: *d.Deadline}}))
-		order, err = s.order(found, rearmed)
+			s.emit(f.revision+1, []workflow.Emission{{Outgoing: *d.Deadline}}))
+		order, err = s.order(f, rearmed)
 	}
 	if err != nil {
 		return workflow.Decision{}, err
 	}
-	return d, s.engine.write(ctx, append(batch{order, s.journal(found.revision+1, &d)}, does...))
+	return d, s.engine.write(ctx, append(batch{order, s.journal(f.revision+1, &d)}, does...))
 }
 
 // unblock lets an order go on: with the message that blocks it, or without.

@@ -19,38 +19,26 @@ func (s *Store) FireDeadline(ctx context.Context, a workflow.Action) (workflow.D
 	return s.Act(ctx, a)
 }
 
-func (s *Store) fire(ctx context.Context, a workflow.Action) (workflow.Decision, error) {
-	m := a.Message()
-	found, err := s.load(ctx, &m)
-	if err != nil {
-		return workflow.Decision{}, err
-	}
-	if d, handled := s.before(found, m); handled || found.newer != nil {
-		return d, found.newer
-	}
-	m.Conversation, m.OriginID = found.order.Conversation, found.order.Origin
-	if m.ID == "" {
-		m.ID = workflow.ActionID(a.OrderID, m.Type, found.revision)
-	}
+func (s *Store) fire(ctx context.Context, f *found, a workflow.Action, m workflow.Message) (workflow.Decision, error) {
 	refused := func(why string) (workflow.Decision, error) {
-		return found.unmoved(m, workflow.Rejected, why), nil
+		return f.unmoved(m, workflow.Rejected, why), nil
 	}
 	switch {
-	case found.blockedBy != "":
-		return refused("the order is blocked by " + found.blockedBy + ": retry or skip that message first")
-	case found.line:
+	case f.blockedBy != "":
+		return refused("the order is blocked by " + f.blockedBy + ": retry or skip that message first")
+	case f.line:
 		return refused("messages wait in the order's line, which are handled first")
-	case found.unreadable != "":
-		return refused(found.unreadable)
+	case f.unreadable != "":
+		return refused(f.unreadable)
 	}
-	if fault := a.DeadlineFault(found.order); fault != "" {
+	if fault := a.DeadlineFault(f.order); fault != "" {
 		return refused(fault)
 	}
-	deadline, err := found.order.Fired(m, found.dueAt)
+	deadline, err := f.order.Fired(m, f.dueAt)
 	if err != nil {
 		return refused("the deadline cannot be made: " + err.Error())
 	}
-	result, poison := s.apply(found, deadline)
+	result, poison := s.apply(f, deadline)
 	if poison.is(deadline) {
 		return refused("it cannot be handled: " + poison.why)
 	}
@@ -58,9 +46,9 @@ func (s *Store) fire(ctx context.Context, a workflow.Action) (workflow.Decision,
 	if d.Outcome != workflow.Applied {
 		return refused(d.Reason)
 	}
-	action := found.unmoved(m, workflow.Applied, a.Words())
-	found.action = &action
-	b, err := s.commit(found, result, poison)
+	action := f.unmoved(m, workflow.Applied, a.Words())
+	f.action = &action
+	b, err := s.commit(f, result, poison)
 	if err != nil {
 		return workflow.Decision{}, err
 	}
