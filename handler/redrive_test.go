@@ -7,8 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -39,15 +37,7 @@ func TestAfterAnOutageLongerThanTenDeliveriesWhatTheBrokerGaveUpIsBroughtBack(t 
 		instances: 1, executable: executable, window: 10 * time.Minute, idle: 200 * time.Millisecond,
 		environ: map[string]string{"HandlerDeadline": "1s", "OutboxLease": "2s"},
 	})
-	world := &rough{
-		bus: r.bus, commands: r.settings.CommandsTopic, orders: r.settings.OrdersTopic, friendly: true,
-		calm: new(atomic.Bool), done: make(map[string]*deeds), said: make(map[string]int),
-	}
-	world.calm.Store(true)
-	working, end := context.WithCancel(t.Context())
-	var services sync.WaitGroup
-	services.Go(func() { world.run(working) })
-	defer services.Wait()
+	world, end := befriend(t, r)
 	defer end()
 	place := func(from, until int) {
 		for n := from; n < until; n++ {

@@ -172,8 +172,9 @@ func (r *rig) sql() *sql.DB {
 }
 
 // takeDatabase takes the database away from everybody who wants to write, as
-// soon as it can, until ctx ends. It returns for how long it was away.
-func takeDatabase(ctx context.Context, db *sql.DB) (time.Duration, error) {
+// soon as it can, for so long from then on, or until ctx ends. It returns for how
+// long it was away.
+func takeDatabase(ctx context.Context, db *sql.DB, length time.Duration) (time.Duration, error) {
 	background := context.WithoutCancel(ctx)
 	conn, err := db.Conn(background)
 	if err != nil {
@@ -184,7 +185,9 @@ func takeDatabase(ctx context.Context, db *sql.DB) (time.Duration, error) {
 		return 0, err
 	}
 	from := time.Now()
-	<-ctx.Done()
+	gone, back := context.WithTimeout(ctx, length)
+	defer back()
+	<-gone.Done()
 	_, err = conn.ExecContext(background, "ROLLBACK")
 	return time.Since(from), err
 }

@@ -222,11 +222,9 @@ func (s *soak) breakThings(t *testing.T) {
 	})
 	wg.Go(func() { // whoever takes the database away
 		for n := 0; pass(until, 3*thefts[n]); n++ {
-			away, stop := context.WithTimeout(until, thefts[n])
-			if _, err := takeDatabase(away, s.db); err == nil {
+			if _, err := takeDatabase(until, s.db, thefts[n]); err == nil {
 				s.count("database taken away")
 			}
-			stop()
 		}
 	})
 	always := t.Context()
